@@ -1,0 +1,10 @@
+"""Rolit for two, three and four players: rules engine, PettingZoo environment, agents and arena."""
+
+from __future__ import annotations
+
+from rolit_env.agents import make_agent
+from rolit_env.arena import play_rounds
+from rolit_env.batch import GameBatch
+from rolit_env.board import Board
+
+__all__ = ["Board", "GameBatch", "make_agent", "play_rounds"]

@@ -1,0 +1,65 @@
+"""Agents from descriptions: `make_agent("greedy")`, `make_agent("models/8x8-2p.onnx:temperature=1")`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from rolit_env.agents.base import Agent
+from rolit_env.agents.policy import PolicyAgent
+from rolit_env.agents.scripted import GreedyAgent, PositionalAgent, RandomAgent
+from rolit_env.errors import AgentError
+
+__all__ = ["AGENTS", "Agent", "GreedyAgent", "PolicyAgent", "PositionalAgent", "RandomAgent", "make_agent"]
+
+AGENTS: dict[str, Callable[..., Agent]] = {
+    "random": RandomAgent,
+    "greedy": GreedyAgent,
+    "positional": PositionalAgent,
+}
+"""The agents that have a name; a path that ends in `.onnx` is one more kind."""
+
+
+def make_agent(description: str) -> Agent:
+    """Build an agent from `name` or `name:option=value,option=value`.
+
+    Args:
+        description: A key of `AGENTS`, or the path of an exported policy (`FILE.onnx`), with options or without.
+
+    Raises:
+        AgentError: for an unknown name or option, or a value of the wrong type; the sentence lists what is known.
+        ModelFileError: for a policy file that can't be used.
+    """
+    head, dot_onnx, tail = description.partition(".onnx")
+    if dot_onnx and (not tail or tail.startswith(":")):  # a Windows path has a colon of its own
+        options = _parse_options(PolicyAgent, f"{head}.onnx", tail.removeprefix(":"), given=("path",))
+        return PolicyAgent(f"{head}.onnx", **options)
+    name, _, text = description.partition(":")
+    if name not in AGENTS:
+        raise AgentError(f"there is no agent {name!r}; known are {', '.join(AGENTS)}, and paths that end in .onnx")
+    factory = AGENTS[name]
+    return factory(**_parse_options(factory, name, text))
+
+
+def _parse_options(factory: Callable[..., Agent], name: str, text: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Read `option=value,…` with the names and types of the factory's parameters."""
+    parameters = {
+        key: parameter
+        for key, parameter in inspect.signature(factory, eval_str=True).parameters.items()
+        if key not in given
+        and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+        and parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    known = ", ".join(parameters) or "none"
+    options: dict[str, Any] = {}
+    for item in text.split(",") if text else ():
+        key, equals, value = item.partition("=")
+        if key not in parameters or not equals:
+            raise AgentError(f"{name} has no option {item!r}; known are: {known} (written as option=value, commas between)")
+        wanted = parameters[key].annotation
+        try:
+            options[key] = wanted(value)
+        except ValueError:
+            raise AgentError(f"{name} can't take {key}={value!r}; it must be of type {wanted.__name__}") from None
+    return options

@@ -1,0 +1,31 @@
+"""What an agent is: positions of a whole batch come in, a legal action for each game goes out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.batch import GameBatch
+from rolit_env.variant import Variant
+
+
+class Agent(ABC):
+    """A player of any number of games at once; one game is a batch of one.
+
+    Attributes:
+        name: What tables call it: the description that `make_agent` would build it from again.
+    """
+
+    name: str
+
+    @abstractmethod
+    def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return a legal action for the seat to move of each game, int64 [B], and leave `games` as they are.
+
+        All chance comes from `rng`, so that the same generator gives the same games.
+        """
+
+    def check_variant(self, variant: Variant) -> None:  # noqa: B027  (most agents play everything)
+        """Raise `VariantError` when the agent can't play this variant."""

@@ -1,0 +1,118 @@
+"""A trained policy from an ONNX file and its card, played with onnxruntime alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.agents.base import Agent
+from rolit_env.batch import GameBatch
+from rolit_env.errors import AgentError, ModelFileError, RolitError, VariantError
+from rolit_env.variant import Variant, variant
+
+OBSERVATION_VERSION = 1
+"""Version of what a policy sees: int8 planes [4, n, n], own balls first, then the others in turn order, then neutral."""
+
+
+class PolicyAgent(Agent):
+    """Plays an exported policy.
+
+    Args:
+        path: The `.onnx` file; its card lies beside it under the same name with the ending `.json`.
+        temperature: 0 plays the move with the highest logit; above 0 draws from softmax(logits / temperature).
+
+    Raises:
+        ModelFileError: when the file or its card is missing, cut short, foreign, or they don't fit each other.
+        AgentError: for a temperature below 0, or when onnxruntime is not installed.
+    """
+
+    def __init__(self, path: str | Path, temperature: float = 0.0) -> None:
+        if not 0 <= temperature < float("inf"):
+            raise AgentError(f"temperature={temperature} does not exist; allowed are numbers from 0 up")
+        self.path = Path(path)
+        self.temperature = temperature
+        self.name = f"{self.path}:temperature={temperature:g}" if temperature else str(self.path)
+        self.card = read_card(self.path)
+        self.variant = card_variant(self.card, self.path)
+        self._session = _open_session(self.path)
+        _check_signature(self._session, self.variant, self.path)
+
+    def check_variant(self, variant: Variant) -> None:
+        """Raise `VariantError` when the card names another variant."""
+        if variant != self.variant:
+            raise VariantError(f"{self.path} was trained for {self.variant.name} and can't play {variant.name}")
+
+    def evaluate(self, games: GameBatch) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+        """Return masked logits, float32 [B, A], and values, float32 [B, P], the mover's first, the others in turn order.
+
+        Raises `VariantError` for games of another variant and `RoundOverError` at the end of a round.
+        """
+        self.check_variant(games.variant)
+        games.refuse_when_over()  # the graph would answer an empty mask with action 0
+        logits, values = self._session.run(
+            ["logits", "values"],
+            {"planes": games.planes().astype(np.float32), "mask": games.legal_mask().astype(np.float32)},
+        )
+        return logits, values
+
+    def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return the policy's actions, int64 [B]."""
+        logits, _ = self.evaluate(games)
+        if self.temperature:
+            # The largest of logits plus Gumbel noise is a draw from their softmax.
+            logits = logits / np.float32(self.temperature) + rng.gumbel(size=logits.shape).astype(np.float32)
+            logits[games.legal_mask() == 0] = -np.inf
+        return np.argmax(logits, axis=1).astype(np.int64)
+
+
+def read_card(path: Path) -> dict[str, Any]:
+    """Return the card beside a policy file. Raises `ModelFileError`."""
+    card_path = path.with_suffix(".json")
+    try:
+        card = json.loads(card_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} has no card: {card_path} must lie beside it") from None
+    except (OSError, ValueError) as error:
+        raise ModelFileError(f"the card {card_path} can't be read as JSON ({error})") from None
+    if not isinstance(card, dict):
+        raise ModelFileError(f"the card {card_path} must be a JSON object")
+    return card
+
+
+def card_variant(card: dict[str, Any], path: Path) -> Variant:
+    """Return the variant a card names, after checking its observation version. Raises `ModelFileError`."""
+    try:
+        chosen = variant(card["variant"]["size"], card["variant"]["players"])
+        version = card["observation_version"]
+    except (KeyError, TypeError, RolitError) as error:
+        raise ModelFileError(f"the card of {path} must name a variant and an observation version ({error!r})") from None
+    if version != OBSERVATION_VERSION:
+        raise ModelFileError(f"{path} needs observation version {version}; this release has version {OBSERVATION_VERSION}")
+    return chosen
+
+
+def _open_session(path: Path) -> Any:
+    if not path.is_file():
+        raise ModelFileError(f"there is no policy file {path}")
+    try:
+        import onnxruntime
+    except ImportError:
+        raise AgentError("playing a policy file needs onnxruntime; install it with: pip install 'rolit-env[play]'") from None
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4  # its errors come as exceptions; no second copy on stderr
+    try:
+        return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime has no common base class for what a bad file raises
+        raise ModelFileError(f"{path} is no ONNX file that can be loaded ({str(error).splitlines()[0]})") from None
+
+
+def _check_signature(session: Any, chosen: Variant, path: Path) -> None:
+    size, cells = chosen.size, chosen.cells
+    wanted = {"planes": [4, size, size], "mask": [cells], "logits": [cells], "values": [chosen.players]}
+    found = {node.name: node.shape[1:] for node in (*session.get_inputs(), *session.get_outputs())}
+    if found != wanted:
+        raise ModelFileError(f"{path} takes and gives {found}, but a policy for {chosen.name} must have {wanted}")

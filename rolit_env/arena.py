@@ -1,0 +1,176 @@
+"""Rounds between agents, fairly: agents come in, win shares with intervals come out.
+
+The last seat wins far more often than the first, so every agent plays every seat equally often, and every assignment
+of agents to seats plays the same openings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.agents.base import Agent
+from rolit_env.batch import GameBatch
+from rolit_env.errors import OptionError
+from rolit_env.variant import variant
+
+Shares = npt.NDArray[np.float64]
+
+OPENINGS_AT_ONCE = 1024
+"""Openings played side by side: enough to keep batched agents busy, few enough for caches and for progress."""
+
+
+@dataclass(frozen=True)
+class ArenaResult:
+    """What `play_rounds` measured. All intervals are half widths at 95 %, from the spread between openings.
+
+    An opening is played by every assignment of agents to seats; those rounds are not independent, so the openings are
+    what is counted. With a single opening there is no spread to see and the intervals are infinite.
+
+    Attributes:
+        agents: Names, N of them; with fewer agents than players the last one fills the other seats.
+        size: Side of the board.
+        players: Number of players, P.
+        rounds: Rounds played: `openings` times the number of assignments.
+        openings: Different openings.
+        opening_turns: Random turns at the start of each round.
+        seed: Seed of openings and agents.
+        win_share: Part of the rounds won by each agent, over all its seats, float64 [N]; leaders share, so it sums to 1.
+        interval: Half width of `win_share`, float64 [N].
+        par: `win_share` of agents that are all alike: seats held over P, float64 [N].
+        by_seat: Win share of each agent in one seat, when it sat there, float64 [N, P].
+        by_seat_interval: Half width of `by_seat`, float64 [N, P].
+        balls: Mean balls of each agent in one seat, float64 [N].
+        tied: Part of the rounds whose first place was shared.
+    """
+
+    agents: tuple[str, ...]
+    size: int
+    players: int
+    rounds: int
+    openings: int
+    opening_turns: int
+    seed: int
+    win_share: Shares
+    interval: Shares
+    par: Shares
+    by_seat: Shares
+    by_seat_interval: Shares
+    balls: Shares
+    tied: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result in plain lists and numbers, ready for JSON."""
+        return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(self).items()}
+
+
+def seat_assignments(agents: int, players: int) -> list[tuple[int, ...]]:
+    """Return every way to seat the agents, each a tuple [P] of agent numbers; the last agent fills the other seats.
+
+    Each agent sits in each seat equally often over the list. Raises `OptionError` for no agent or more than players.
+    """
+    if not 1 <= agents <= players:
+        raise OptionError(f"{agents} agents can't share {players} seats; allowed are 1 to {players} agents")
+    seats = [min(seat, agents - 1) for seat in range(players)]
+    return sorted(set(permutations(seats)))
+
+
+def play_rounds(
+    agents: Sequence[Agent],
+    rounds: int,
+    *,
+    size: int = 8,
+    players: int = 2,
+    seed: int = 0,
+    opening_turns: int = 4,
+    starter: str = "random",
+    progress: Callable[[int, int], None] | None = None,
+) -> ArenaResult:
+    """Play rounds between agents in lockstep batches, every assignment of agents to seats from the same openings.
+
+    Args:
+        agents: 1 to P agents; with fewer than P the last one fills the other seats (two agents in a four-player game
+            are 1 against 3, so the first one's par is .25).
+        rounds: Rounds wanted; made up to a whole number of openings for all assignments.
+        size: 8, 6 or 4.
+        players: 2, 3 or 4.
+        seed: The same seed gives the same games.
+        opening_turns: Uniformly random turns at the start, the same for all assignments.
+        starter: A colour, or `random`: drawn for each opening.
+        progress: Called with rounds played and rounds in all, now and then.
+
+    Raises:
+        VariantError: for a variant that does not exist, or that an agent can't play.
+        OptionError: for rounds, opening turns, a starter or a number of agents that can't be.
+    """
+    chosen = variant(size, players)
+    if rounds < 1:
+        raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
+    if not 0 <= opening_turns <= chosen.plies:
+        raise OptionError(
+            f"opening_turns={opening_turns} does not fit; a round of {chosen.name} has 0 to {chosen.plies} turns"
+        )
+    assignments = seat_assignments(len(agents), players)
+    for agent in agents:
+        agent.check_variant(chosen)
+
+    openings = -(-rounds // len(assignments))
+    # Shares and balls of each opening by agent and seat, summed over the assignments: [openings, N, P].
+    shares = np.zeros((openings, len(agents), players))
+    balls = np.zeros((len(agents), players))
+    tied = 0
+    played = 0
+    for first in range(0, openings, OPENINGS_AT_ONCE):
+        count = min(OPENINGS_AT_ONCE, openings - first)
+        # One stream for each chunk and assignment, so that a game depends on nothing played before it.
+        opening_rng, *agent_rngs = np.random.default_rng([seed, first]).spawn(1 + len(assignments))
+        start = GameBatch(count, size=size, players=players, starter=starter, seed=opening_rng)
+        for _ in range(opening_turns):
+            start.step(start.random_actions(opening_rng))
+        for seats, rng in zip(assignments, agent_rngs, strict=True):
+            games = start.copy()
+            while not games.done:
+                games.step(agents[seats[games.seat]].act(games, rng))
+            won, counts = games.win_shares(), games.seat_counts()
+            for seat, agent_number in enumerate(seats):
+                shares[first : first + count, agent_number, seat] += won[:, seat]
+                balls[agent_number, seat] += counts[:, seat].sum()
+            tied += int((won.max(axis=1) < 1).sum())
+            played += count
+            if progress:
+                progress(played, openings * len(assignments))
+
+    held = np.zeros((len(agents), players))  # assignments in which an agent holds a seat
+    for seats in assignments:
+        held[list(seats), range(players)] += 1
+    shares_in_seat = shares / held
+    win_shares = shares.sum(axis=2) / len(assignments)
+    return ArenaResult(
+        agents=tuple(agent.name for agent in agents),
+        size=size,
+        players=players,
+        rounds=played,
+        openings=openings,
+        opening_turns=opening_turns,
+        seed=seed,
+        win_share=win_shares.mean(axis=0),
+        interval=_half_width(win_shares),
+        par=held.sum(axis=1) / held.sum(),
+        by_seat=shares_in_seat.mean(axis=0),
+        by_seat_interval=_half_width(shares_in_seat),
+        balls=balls.sum(axis=1) / held.sum(axis=1) / openings,
+        tied=tied / played,
+    )
+
+
+def _half_width(samples: Shares) -> Shares:
+    """Return 1.96 standard errors of the mean over the first axis."""
+    if len(samples) < 2:
+        return np.full(samples.shape[1:], np.inf)
+    width: Shares = 1.96 * samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    return width

@@ -1,0 +1,52 @@
+"""Word helpers: a set of cells is one 64-bit word, bit `row * size + column`, least significant bit first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import uint64
+from numba.extending import register_jitable
+
+Words = npt.NDArray[np.uint64]
+
+
+def cells_of(word: int) -> Iterator[int]:
+    """Yield the cells in `word`, ascending."""
+    while word:
+        low = word & -word
+        yield low.bit_length() - 1
+        word ^= low
+
+
+def unpack_words(words: npt.ArrayLike, cells: int) -> npt.NDArray[np.int8]:
+    """Spread words into 0/1 vectors: uint64 [...] to int8 [..., cells], a fresh array."""
+    array = np.ascontiguousarray(words, dtype="<u8")
+    octets = array.view(np.uint8).reshape(*array.shape, 8)
+    return np.unpackbits(octets, axis=-1, count=cells, bitorder="little").view(np.int8)
+
+
+@register_jitable
+def popcount(word: Any) -> Any:
+    """Count the set bits of a uint64 by summing in parallel (LLVM turns this into one instruction)."""
+    word = word - ((word >> uint64(1)) & uint64(0x5555555555555555))
+    word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))
+    word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
+    return (word * uint64(0x0101010101010101)) >> uint64(56)
+
+
+@register_jitable
+def select(word: Any, rank: Any) -> Any:
+    """Return the cell of the set bit number `rank` (0 for the lowest) of a uint64.
+
+    Halves the search six times, without branches, so that a loop over games vectorises.
+    """
+    cell = uint64(0)
+    for width in (32, 16, 8, 4, 2, 1):
+        low = popcount((word >> cell) & ((uint64(1) << uint64(width)) - uint64(1)))
+        above = uint64(rank >= low)
+        rank = rank - low * above
+        cell = cell + uint64(width) * above
+    return cell
