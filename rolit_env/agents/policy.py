@@ -66,7 +66,8 @@ class PolicyAgent(Agent):
             # The largest of logits plus Gumbel noise is a draw from their softmax.
             logits = logits / np.float32(self.temperature) + rng.gumbel(size=logits.shape).astype(np.float32)
             logits[games.legal_mask() == 0] = -np.inf
-        return np.argmax(logits, axis=1).astype(np.int64)
+        actions: npt.NDArray[np.int64] = logits.argmax(axis=1)
+        return actions
 
 
 def read_card(path: Path) -> dict[str, Any]:
