@@ -9,13 +9,16 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from numba import njit, uint64
+
+from rolit_env.bits import Words
 
 
 @cache
 def cell_permutations(size: int) -> npt.NDArray[np.int64]:
     """Return where each cell goes, int64 [8, A]: symmetry k moves a ball from cell c to `cell_permutations(n)[k, c]`.
 
-    0 is the identity; 0 to 3 are quarter turns, 4 to 7 the same after a mirror. The array is shared: do not write.
+    0 is the identity; 0 to 3 are quarter turns, 4 to 7 the same after a mirror. The array is shared and read-only.
     """
     cells = np.arange(size * size).reshape(size, size)
     boards = [np.rot90(board, turns) for board in (cells, cells.T) for turns in range(4)]
@@ -25,6 +28,23 @@ def cell_permutations(size: int) -> npt.NDArray[np.int64]:
     return permutations
 
 
-def transform_word(word: int, permutation: npt.NDArray[np.int64]) -> int:
-    """Return a word with each of its cells moved, given one row of `cell_permutations`."""
-    return sum(1 << int(to) for cell, to in enumerate(permutation) if word >> cell & 1)
+def transform_words(words: Words, permutations: npt.NDArray[np.int64]) -> Words:
+    """Return words with all their cells moved, uint64 [N, W], each row by its own permutation, int64 [N, A]."""
+    moved = np.empty_like(words)
+    _move_cells(words, permutations, moved)
+    return moved
+
+
+@njit(cache=True, error_model="numpy")
+def _move_cells(words: Words, permutations: npt.NDArray[np.int64], moved: Words) -> None:
+    for row in range(words.shape[0]):
+        for column in range(words.shape[1]):
+            left = words[row, column]
+            result = uint64(0)
+            cell = uint64(0)
+            while left:
+                if left & uint64(1):
+                    result |= uint64(1) << uint64(permutations[row, cell])
+                left >>= uint64(1)
+                cell += uint64(1)
+            moved[row, column] = result

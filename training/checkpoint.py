@@ -1,0 +1,113 @@
+"""A run on disk: a learner goes in, one safetensors file comes out, and back, bit for bit.
+
+Tensors hold the network, Adam's moments and the snapshots; the file's metadata holds the rest as JSON: settings,
+counters, the random state and the results so far. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from rolit_env.errors import CheckpointError, OutputError, RolitError
+from training.config import TrainConfig
+from training.learner import Learner
+
+FILE_NAME = "checkpoint.safetensors"
+FORMAT = "rolit-checkpoint-1"
+COUNTERS = ("iteration", "turns", "seconds", "evaluations")
+
+
+def save_checkpoint(learner: Learner, run: Path) -> Path:
+    """Write the learner into the run's folder, to a temporary name first. Raises `OutputError`."""
+    tensors = {f"network.{name}": tensor for name, tensor in learner.network.state_dict().items()}
+    for index, state in learner.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{index}.{name}": tensor for name, tensor in state.items()}
+    for index, snapshot in enumerate(learner.pool.snapshots):
+        tensors |= {f"snapshot.{index}.{name}": tensor for name, tensor in snapshot.items()}
+    state = {
+        "config": learner.config.to_dict(),
+        "rng": learner.rng.bit_generator.state,
+        "snapshots": len(learner.pool.snapshots),
+        **{name: getattr(learner, name) for name in COUNTERS},
+    }
+    path = run / FILE_NAME
+    temporary = path.with_suffix(".tmp")
+    try:
+        save_file(tensors, temporary, metadata={"format": FORMAT, "state": json.dumps(state)})
+        os.replace(temporary, path)  # noqa: PTH105  (replaces atomically on every system)
+    except (OSError, SafetensorError) as error:
+        raise OutputError(f"the checkpoint {path} can't be written ({error})") from None
+    return path
+
+
+def read_state(run: Path) -> dict[str, Any]:
+    """Return what a checkpoint says besides its tensors: config, counters, evaluations. Raises `CheckpointError`."""
+    return _read(run)[1]
+
+
+def load_checkpoint(run: Path, **budget: float) -> Learner:
+    """Bring a learner back, with another budget (`minutes`, `turns`) if wanted.
+
+    Raises:
+        CheckpointError: for a file that is missing, cut short, foreign, or does not hold what its settings ask for.
+    """
+    tensors, state = _read(run)
+    path = run / FILE_NAME
+    try:
+        config = TrainConfig.from_dict(state["config"] | budget)
+        learner = Learner.fresh(config)
+        for name in COUNTERS:
+            setattr(learner, name, state[name])
+        learner.rng.bit_generator.state = state["rng"]
+        learner.network.load_state_dict(_group(tensors, "network."))
+        learner.pool.snapshots = [_group(tensors, f"snapshot.{index}.") for index in range(state["snapshots"])]
+        for snapshot in learner.pool.snapshots:
+            for name, tensor in snapshot.items():
+                snapshot[name] = tensor.to(learner.device)
+        _load_optimizer(learner, tensors)
+    except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: shapes or names that the network does not have
+        raise CheckpointError(f"{path} does not hold what its settings ask for ({str(error).splitlines()[0]})") from None
+    except RolitError as error:
+        raise CheckpointError(f"{path} can't go on with these settings: {error}") from None
+    return learner
+
+
+def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
+    saved = learner.optimizer.state_dict()
+    parameters = list(learner.network.parameters())
+    for index, parameter in enumerate(parameters):
+        state = _group(tensors, f"optimizer.{index}.")
+        if state:
+            for name in ("exp_avg", "exp_avg_sq"):
+                if state[name].shape != parameter.shape:
+                    raise KeyError(f"optimizer.{index}.{name} has shape {tuple(state[name].shape)}")
+            saved["state"][index] = {"step": state["step"], "exp_avg": state["exp_avg"], "exp_avg_sq": state["exp_avg_sq"]}
+    learner.optimizer.load_state_dict(saved)
+
+
+def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+def _read(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    path = run / FILE_NAME
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint {path}; name the folder of a run that has saved one")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        state = json.loads(metadata["state"]) if metadata.get("format") == FORMAT else None
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} is cut short or no safetensors file ({error})") from None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} is no checkpoint of this trainer (it lacks the mark {FORMAT})")
+    return tensors, state

@@ -1,0 +1,125 @@
+"""The settings of a training run: a YAML file and command-line options come in, a checked `TrainConfig` comes out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+from rolit_env.errors import ConfigError
+from rolit_env.payoffs import Payoff
+from rolit_env.variant import Variant, variant
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig:
+    """Settings of a run, all of them kept in its checkpoint.
+
+    Attributes:
+        size: Side of the board: 8, 6 or 4.
+        players: Number of players: 2, 3 or 4.
+        seed: Seed of everything random; the same seed and turn budget give the same run on the same machine.
+        minutes: Stop after this much training time, evaluation included; 0 for no limit.
+        turns: Stop after this many turns played; 0 for no limit.
+        games: Rounds played side by side in each iteration, B.
+        opening_turns: Each round starts with 0 to this many uniformly random turns, which are not learnt from: diversity.
+        payoff: What a round is worth: win, balls or rank.
+        hidden: Widths of the network's hidden layers.
+        learning_rate: Adam's step size at the start.
+        final_learning_rate: Its step size at the end of the budget, reached in a straight line.
+        epochs: Passes over each iteration's turns.
+        minibatch: Turns in one gradient step.
+        clip: PPO's clip of the probability ratio.
+        entropy: Weight of the entropy bonus, which keeps play diverse.
+        value_weight: Weight of the value loss.
+        gae_lambda: Decay of the advantage estimate for each turn of the round, whoever moves; 1 uses the result alone.
+        max_grad_norm: Gradients longer than this are scaled down to it.
+        symmetry: Show each turn to the learner in one of the board's eight symmetries, drawn anew for each pass.
+        snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
+        snapshot_every: Iterations between two snapshots.
+        snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
+        bfloat16: Run the network in bfloat16: auto where the device computes with it, on, or off.
+        device: A torch device, or auto: a GPU where there is one.
+        evaluate_every: Minutes between evaluations against the scripted agents; 0 for none.
+        evaluate_rounds: Rounds of each of them.
+        save_every: Minutes between checkpoints.
+    """
+
+    size: int = 8
+    players: int = 2
+    seed: int = 0
+    minutes: float = 8.0
+    turns: int = 0
+    games: int = 1024
+    opening_turns: int = 20
+    payoff: Payoff = "win"
+    hidden: tuple[int, ...] = (512, 512)
+    learning_rate: float = 1e-3
+    final_learning_rate: float = 1e-4
+    epochs: int = 1
+    minibatch: int = 4096
+    clip: float = 0.2
+    entropy: float = 0.03
+    value_weight: float = 0.5
+    gae_lambda: float = 0.95
+    max_grad_norm: float = 1.0
+    symmetry: bool = False
+    snapshot_share: float = 0.0
+    snapshot_every: int = 25
+    snapshots: int = 10
+    bfloat16: Literal["auto", "on", "off"] = "auto"
+    device: str = "auto"
+    evaluate_every: float = 1.0
+    evaluate_rounds: int = 400
+    save_every: float = 1.0
+
+    def __post_init__(self) -> None:
+        plies = self.variant.plies
+        for name, low, high in (
+            ("seed", 0, None),
+            ("minutes", 0, None),
+            ("turns", 0, None),
+            ("games", 1, None),
+            ("opening_turns", 0, plies - 1),
+            ("learning_rate", 0, None),
+            ("final_learning_rate", 0, None),
+            ("epochs", 1, None),
+            ("minibatch", 2, None),
+            ("clip", 0, 1),
+            ("entropy", 0, None),
+            ("value_weight", 0, None),
+            ("gae_lambda", 0, 1),
+            ("max_grad_norm", 0, None),
+            ("snapshot_share", 0, 1),
+            ("snapshot_every", 1, None),
+            ("snapshots", 1, None),
+            ("evaluate_every", 0, None),
+            ("evaluate_rounds", 1, None),
+            ("save_every", 0, None),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= (float("inf") if high is None else high):
+                allowed = f"{low} and up" if high is None else f"{low} to {high}"
+                raise ConfigError(f"{name}={value} is out of range; allowed is {allowed}")
+        if not self.minutes and not self.turns:
+            raise ConfigError("minutes and turns are both 0, so the run would never end; give one of them")
+        if not self.hidden or min(self.hidden) < 1:
+            raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that is trained."""
+        return variant(self.size, self.players)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings ready for JSON and YAML."""
+        return asdict(self) | {"hidden": list(self.hidden)}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> TrainConfig:
+        """Read what `to_dict` gave. Raises `ConfigError` for unknown settings."""
+        unknown = set(settings) - {field.name for field in fields(cls)}
+        if unknown:
+            raise ConfigError(
+                f"there is no setting {', '.join(sorted(unknown))}; known are {', '.join(f.name for f in fields(cls))}"
+            )
+        return cls(**settings | {"hidden": tuple(settings.get("hidden", cls.hidden))})

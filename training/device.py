@@ -1,0 +1,37 @@
+"""Where and how the network computes: settings come in, a torch device and its precision come out."""
+
+from __future__ import annotations
+
+import torch
+
+from rolit_env.errors import ConfigError
+from training.config import TrainConfig
+
+
+def pick_device(config: TrainConfig) -> torch.device:
+    """Return the device that the settings ask for. Raises `ConfigError` for one that this machine does not have."""
+    if config.device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(config.device)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch built without CUDA fails an assertion
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device={config.device!r} can't be used here ({reason}); allowed are auto, cpu, and GPUs present"
+        ) from None
+    return device
+
+
+def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
+    """Return the context in which the network runs: bfloat16 where the settings and the device want it."""
+    enabled = config.bfloat16 == "on" or (config.bfloat16 == "auto" and computes_bfloat16(device))
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
+
+
+def computes_bfloat16(device: torch.device) -> bool:
+    """Tell whether a device multiplies bfloat16 in hardware (elsewhere it is emulated, and slower than float32)."""
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))

@@ -1,0 +1,187 @@
+"""Self-play PPO for Rolit: settings come in, a trained network in a run's folder comes out.
+
+    python -m training.train --config configs/8x8-2p.yaml
+    python -m training.train --config configs/8x8-4p.yaml --minutes 2 --run runs/quick
+    python -m training.train --resume runs/quick --minutes 4
+
+Read this file from top to bottom to see what a run does; `rollout.py` plays, `ppo.py` learns.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError, ArgumentParser
+from torch.utils.tensorboard import SummaryWriter
+
+from rolit_env import make_agent, play_rounds
+from rolit_env.errors import OutputError, RolitError
+from training.agent import NetworkAgent
+from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
+from training.config import TrainConfig
+from training.display import Display
+from training.learner import Learner
+from training.ppo import UpdateStats, update
+from training.rollout import play
+
+OPPONENTS = ("random", "greedy", "positional")
+
+
+def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda: False) -> None:
+    """Train until the budget is used up or `should_stop` says so (asked after each iteration), then save.
+
+    Writes checkpoints and TensorBoard figures into `run`, a folder that exists.
+    """
+    config = learner.config
+    clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
+    begun = time.monotonic() - learner.seconds
+    evaluated = saved = learner.seconds
+
+    with SummaryWriter(str(run), purge_step=learner.turns) as writer, Display(learner) as display:
+        while not learner.finished and not should_stop():
+            # 1. Play whole rounds, the learner in every seat, a part of them against a past snapshot of itself.
+            started = time.monotonic()
+            snapshot = learner.pool.draw(learner.rng) if config.snapshot_share else None
+            rollout = play(learner.network, config, learner.rng, learner.device, snapshot)
+
+            # 2. Learn from them, with smaller steps as the budget runs out.
+            played = time.monotonic()
+            rate = config.learning_rate + learner.progress * (config.final_learning_rate - config.learning_rate)
+            for group in learner.optimizer.param_groups:
+                group["lr"] = rate
+            stats = update(learner.network, learner.optimizer, rollout, config, learner.rng)
+
+            # 3. Count, and keep a snapshot now and then.
+            learnt = time.monotonic()
+            learner.iteration += 1
+            learner.turns += rollout.actions.numel()
+            learner.seconds = learnt - begun
+            if config.snapshot_share and learner.iteration % config.snapshot_every == 0:
+                learner.pool.add(learner.network, learner.rng)
+            clock["play"] += played - started
+            clock["learn"] += learnt - played
+            _log_update(writer, learner, stats, rate)
+            display.iteration(stats, clock)
+
+            # 4. Evaluate and save now and then. Neither touches the learner's random state.
+            if config.evaluate_every and learner.seconds - evaluated >= 60 * config.evaluate_every:
+                _evaluate(learner, writer)
+                clock["evaluate"] += time.monotonic() - learnt
+                learner.seconds = time.monotonic() - begun
+                evaluated = learner.seconds
+                display.evaluation()
+            if learner.seconds - saved >= 60 * config.save_every:
+                save_checkpoint(learner, run)
+                saved = learner.seconds
+        if config.evaluate_every and learner.iteration:
+            _evaluate(learner, writer)
+            display.evaluation()
+    save_checkpoint(learner, run)
+
+
+def _evaluate(learner: Learner, writer: SummaryWriter) -> None:
+    """Play the scripted agents and note the win shares."""
+    config = learner.config
+    agent = NetworkAgent(learner)
+    shares = {}
+    for name in OPPONENTS:
+        result = play_rounds(
+            [agent, make_agent(name)], config.evaluate_rounds, size=config.size, players=config.players, seed=config.seed
+        )
+        shares[name] = float(result.win_share[0])
+        writer.add_scalar(f"win_share/{name}", shares[name], learner.turns)
+    learner.evaluations.append({"turns": learner.turns, "seconds": learner.seconds, "win_share": shares})
+
+
+def _log_update(writer: SummaryWriter, learner: Learner, stats: UpdateStats, rate: float) -> None:
+    for name, value in vars(stats).items():
+        writer.add_scalar(f"learn/{name}", value, learner.turns)
+    writer.add_scalar("learn/learning_rate", rate, learner.turns)
+    writer.add_scalar("time/minutes", learner.seconds / 60, learner.turns)
+
+
+def start_run(config: TrainConfig, run: Path) -> Learner:
+    """Make the run's folder and a fresh learner. Raises `OutputError` when the folder holds a run already."""
+    if (run / FILE_NAME).exists():
+        raise OutputError(f"{run} holds a run already; go on with --resume {run}, or choose another folder with --run")
+    learner = Learner.fresh(config)
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"the folder {run} can't be made ({error.strerror})") from None
+    save_checkpoint(learner, run)  # an unwritable folder shows now, not at the end
+    return learner
+
+
+def stop_on_interrupt() -> Callable[[], bool]:
+    """Let the first Ctrl-C (or SIGTERM) end training after the current iteration, and a second one break off."""
+    caught: list[int] = []
+
+    def remember(number: int, _frame: Any) -> None:
+        caught.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, remember)
+    signal.signal(signal.SIGTERM, remember)
+    return lambda: bool(caught)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="python -m training.train",
+        description="Train a Rolit policy by self-play PPO. Settings come from --config and from the options, which win.",
+        exit_on_error=False,
+    )
+    parser.add_argument("--config", action="config", help="YAML file with settings, such as configs/8x8-2p.yaml")
+    parser.add_argument("--run", type=str | None, help="folder for checkpoint and logs (default: runs/ and the variant)")
+    parser.add_argument(
+        "--resume", type=str | None, help="folder of a run to go on with; only --minutes and --turns go with it"
+    )
+    parser.add_class_arguments(TrainConfig)
+    return parser
+
+
+def _resume_parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m training.train", exit_on_error=False)
+    parser.add_argument("--resume", type=str, required=True, help="folder of a run to go on with")
+    parser.add_argument("--minutes", type=float | None, help="new budget in minutes, what is done included")
+    parser.add_argument("--turns", type=int | None, help="new budget in turns, what is done included")
+    return parser
+
+
+def _prepare(argv: list[str]) -> tuple[Learner, Path]:
+    """Turn the command line into a learner and its folder."""
+    if any(argument.split("=")[0] == "--resume" for argument in argv):
+        options = _resume_parser().parse_args(argv)
+        budget = {name: options[name] for name in ("minutes", "turns") if options[name] is not None}
+        return load_checkpoint(Path(options.resume), **budget), Path(options.resume)
+    options = _parser().parse_args(argv).as_dict()
+    run = options.pop("run")
+    config = TrainConfig.from_dict({key: value for key, value in options.items() if key not in ("config", "resume")})
+    path = Path(run or f"runs/{config.variant.name}")
+    return start_run(config, path), path
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return 0, or 2 after one line about what was wrong with it."""
+    try:
+        learner, run = _prepare(sys.argv[1:] if argv is None else argv)
+        train(learner, run, stop_on_interrupt())
+    except (RolitError, ArgumentError) as error:
+        print(f"training.train: {error}", file=sys.stderr)
+        return 2
+    ended = "budget used up" if learner.finished else "stopped"
+    print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
+    print(f"go on:  python -m training.train --resume {run} --minutes {learner.seconds / 60 + 8:.0f}")
+    print(f"export: python -m training.export {run} --out models/{learner.config.variant.name}.onnx")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
