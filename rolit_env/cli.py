@@ -1,0 +1,329 @@
+"""The command line `rolit`: arguments come in, text on stdout and an exit code come out.
+
+A new verb is one function that takes the parsed options, and one block in `build_parser`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from importlib import metadata
+from pathlib import Path
+from textwrap import fill
+from typing import NoReturn, TextIO
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from rolit_env.agents import AGENTS, Agent, make_agent
+from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
+from rolit_env.board import Board
+from rolit_env.errors import OptionError, OutputError, RolitError
+from rolit_env.perft import divide, perft
+from rolit_env.play import play_round, seat_agents
+from rolit_env.variant import variant
+
+AGENT_HELP = fill(
+    f"Agents are {', '.join(AGENTS)}, or the path of a policy, FILE.onnx. "
+    "Options follow a colon: NAME:option=value,option=value.",
+    79,
+)
+
+MOST_ROUNDS = 10**8
+"""Rounds that can be asked for at once: their openings take a few gigabytes of memory, hours, and no more."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit code: 0 when all went well, 2 for bad input (one line on stderr), 130 after Ctrl-C.
+
+    Args:
+        argv: The arguments after `rolit`; None takes those of the process.
+    """
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    try:
+        options = build_parser().parse_args(arguments)
+        options.command = ["rolit", *arguments]
+        options.run(options)
+        sys.stdout.flush()  # so that a reader that went away shows here
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Python flushes once more at exit; with nobody listening that must not fail a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except MemoryError:
+        print("rolit: there is not enough memory for this; ask for fewer rounds", file=sys.stderr)
+        return 2
+    except (RolitError, OSError) as error:
+        print(f"rolit: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0
+
+
+class _Parser(argparse.ArgumentParser):
+    """Complains in one sentence, without the usage, and takes no abbreviations that a later option could make ambiguous."""
+
+    def __init__(self, **settings: object) -> None:
+        super().__init__(
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            **settings,  # type: ignore[arg-type]
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise OptionError(f"{message} (see {self.prog} --help)")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all verbs; each sets `run`, the function that does the work."""
+    parser = _Parser(
+        prog="rolit",
+        description="Rolit for two, three and four players: play it, measure agents, check the rules.",
+        epilog="'rolit VERB --help' explains a verb and gives an example.",
+    )
+    parser.add_argument("--version", action="version", version=f"rolit {_version()}")
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+
+    def add_verb(name: str, run: Callable[[argparse.Namespace], None], summary: str, notes: str) -> argparse.ArgumentParser:
+        verb = verbs.add_parser(name, help=summary, description=summary, epilog=notes)
+        verb.set_defaults(run=run)
+        verb.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4 (default: 8)")
+        verb.add_argument("--players", type=int, default=2, help="2, 3 or 4; 4x4 is for 2 (default: 2)")
+        return verb
+
+    verb = add_verb(
+        "play",
+        _play,
+        "Play a round in the terminal against agents.",
+        f"""{AGENT_HELP}
+Balls are letters where there is no colour, and with NO_COLOR=1 in the environment.
+
+example: rolit play --against positional --color green""",
+    )
+    verb.add_argument(
+        "--against",
+        nargs="+",
+        default=["positional"],
+        metavar="AGENT",
+        help="one agent for all the other seats, or one for each, clockwise after you (default: positional)",
+    )
+    verb.add_argument("--color", default="red", help="your colour (default: red)")
+    verb.add_argument("--starter", default="random", help="the colour that moves first, or random (default: random)")
+    verb.add_argument(
+        "--seed", type=_int_from(0), help="the same seed and cells give the same round (default: a new one, shown)"
+    )
+
+    verb = add_verb(
+        "evaluate",
+        _evaluate,
+        "Measure an agent: play rounds against others and show how often it wins.",
+        f"""{AGENT_HELP}
+Every agent plays every seat equally often, because the last seat wins most.
+
+example: rolit evaluate greedy --against random positional
+         rolit evaluate positional --against greedy+random --players 4""",
+    )
+    verb.add_argument("agent", metavar="AGENT", help="the agent to measure")
+    verb.add_argument(
+        "--against",
+        nargs="+",
+        required=True,
+        metavar="OPPONENT",
+        help="one row of the table for each: an agent for all the other seats, or several joined with +, "
+        "of which the last fills the seats that are left",
+    )
+    verb.add_argument(
+        "--rounds",
+        type=_int_from(1, MOST_ROUNDS),
+        default=2000,
+        help="rounds against each opponent, made up to a whole number of openings for all seatings (default: 2000)",
+    )
+    verb.add_argument("--seed", type=_int_from(0), default=0, help="the same seed gives the same rounds (default: 0)")
+    verb.add_argument(
+        "--opening-turns",
+        type=int,
+        default=4,
+        metavar="TURNS",
+        help="uniformly random turns at the start of a round (default: 4)",
+    )
+    verb.add_argument("--starter", default="random", help="the colour that moves first, or random (default: random)")
+    verb.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the results to a file, replaced as a whole when all is done"
+    )
+
+    verb = add_verb(
+        "perft",
+        _perft,
+        "Count the legal sequences of so many turns from the start, to check the rules.",
+        "example: rolit perft --size 8 --players 4 --depth 6    (44154)",
+    )
+    verb.add_argument("--depth", type=_int_from(0), required=True, help="turns in a sequence, from 0")
+    verb.add_argument("--starter", default="red", help="the colour that moves first (default: red)")
+    verb.add_argument("--divide", action="store_true", help="show the count behind each first move too")
+    return parser
+
+
+def _int_from(low: int, high: int | None = None) -> Callable[[str], int]:
+    """Return a reader of ints that complains about others in a full sentence."""
+    allowed = f"allowed are ints from {low} {'up' if high is None else f'to {high}'}"
+
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no int; {allowed}") from None
+        if number < low or (high is not None and number > high):
+            raise argparse.ArgumentTypeError(f"{number} does not fit; {allowed}")
+        return number
+
+    return read
+
+
+def _version() -> str:
+    try:
+        return metadata.version("rolit-env")
+    except metadata.PackageNotFoundError:
+        return "unknown (not installed)"
+
+
+def _perft(options: argparse.Namespace) -> None:
+    board = Board(options.size, options.players, options.starter)
+    if options.divide:
+        counts = divide(board, options.depth)
+        for cell, count in counts.items():
+            print(f"{cell} {count}")
+        print(sum(counts.values()))
+    else:
+        print(perft(board, options.depth))
+
+
+def _play(options: argparse.Namespace) -> None:
+    chosen = variant(options.size, options.players)
+    agents = seat_agents([make_agent(description) for description in options.against], options.color, chosen)
+    seed = int(np.random.default_rng().integers(10**6)) if options.seed is None else options.seed
+    rng = np.random.default_rng(seed)
+    starter = chosen.colors[rng.integers(chosen.players)] if options.starter == "random" else options.starter
+    board = Board(options.size, options.players, starter)
+    if sys.stdin is None:
+        raise OptionError("play reads cells from standard input, which is closed; allowed are a terminal, a pipe or a file")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="backslashreplace")  # a stray byte is a wrong cell, no reason to crash
+    console = Console(highlight=False, markup=False, emoji=False)
+    opponents = ", ".join(f"{agent.name} ({color})" for color, agent in agents.items())
+    console.print(f"Rolit {chosen.size}x{chosen.size}: you ({options.color}) against {opponents}. Seed {seed}.")
+    console.print(f"{starter.capitalize()} begins. Type a cell such as b3; ? helps, q leaves.")
+    play_round(board, options.color, agents, rng=rng, console=console)
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    chosen = variant(options.size, options.players)
+    agent = make_agent(options.agent)
+    tables = [[agent, *(make_agent(description) for description in text.split("+"))] for text in options.against]
+    for seated in tables:  # so that a mistake in the last one shows before hours of rounds against the first
+        seat_assignments(len(seated), chosen.players)
+        for one in seated:
+            one.check_variant(chosen)
+    with _replacing(options.json) if options.json else nullcontext() as file:
+        results = _play_tables(tables, options)
+        if file:
+            report = {"version": _version(), "command": options.command, "results": [result.to_dict() for result in results]}
+            # JSON knows no infinity, which is the interval of a single opening: it becomes null.
+            plain = json.loads(json.dumps(report), parse_constant=lambda _: None)
+            file.write(json.dumps(plain, indent=2) + "\n")
+    _print_results(results, chosen.name)
+
+
+def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace) -> list[ArenaResult]:
+    """Return the result of each table, showing progress on stderr: bars in a terminal, else a line when a table is done."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rounds"),
+        TimeRemainingColumn(),
+    )
+    results = []
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        for seated in tables:
+            label = f"against {' + '.join(agent.name for agent in seated[1:])}"
+            bar = bars.add_task(label, total=None)
+            result = play_rounds(
+                seated,
+                options.rounds,
+                size=options.size,
+                players=options.players,
+                seed=options.seed,
+                opening_turns=options.opening_turns,
+                starter=options.starter,
+                progress=lambda played, total, bar=bar: bars.update(bar, completed=played, total=total),  # type: ignore[misc]
+            )
+            results.append(result)
+            if not console.is_terminal:
+                console.print(f"{label}: {result.rounds:,} rounds played", soft_wrap=True)
+    return results
+
+
+def _print_results(results: Sequence[ArenaResult], name: str) -> None:
+    """Print the table: a row for each result, with the numbers of its first agent."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 200  # a file or a pipe has no edge to wrap at
+    half_width = "+-" if console.options.ascii_only else "±"
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("against", overflow="fold")
+    for heading in ("win share", "par", "by seat", "balls", "tied", "rounds"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in results:
+        table.add_row(
+            " + ".join(result.agents[1:]),
+            f"{_share(result.win_share[0])} {half_width} {_share(result.interval[0])}",
+            _share(result.par[0]),
+            " ".join(_share(share) for share in result.by_seat[0]),
+            f"{result.balls[0]:.1f}",
+            _share(result.tied),
+            f"{result.rounds:,}",
+        )
+    console.print(f"{results[0].agents[0]} on {name}\n", style="bold")
+    console.print(table)
+    console.print()
+    console.print(
+        f"win share {half_width} 95 % interval, leaders share a tied round; par: that of equals;\n"
+        "by seat: moving first, second, ...; balls: mean at the end; tied: of all rounds",
+        style="dim",
+    )
+
+
+def _share(share: float) -> str:
+    """Write .987, and 1.000 for all."""
+    return f"{share:.3f}".removeprefix("0")
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """Yield a text file that takes the place of `path` when the block ends well; else what was there stays.
+
+    Raises `OutputError` at once when the path can't be written to.
+    """
+    try:
+        target = path.resolve()
+        if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
+            raise OutputError(f"{path} can't be written to; it must be a file that may be replaced, or a new one")
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        file = draft.open("x", encoding="utf-8")
+    except (OSError, RuntimeError):  # a loop of links is a RuntimeError
+        raise OutputError(f"{path} can't be written to; its folder must exist and take new files") from None
+    try:
+        with file:
+            yield file
+        draft.replace(target)
+    finally:
+        draft.unlink(missing_ok=True)
