@@ -155,7 +155,7 @@ def _resume_parser() -> ArgumentParser:
     return parser
 
 
-def _prepare(argv: list[str]) -> tuple[Learner, Path]:
+def prepare(argv: list[str]) -> tuple[Learner, Path]:
     """Turn the command line into a learner and its folder."""
     if any(argument.split("=")[0] == "--resume" for argument in argv):
         options = _resume_parser().parse_args(argv)
@@ -171,7 +171,7 @@ def _prepare(argv: list[str]) -> tuple[Learner, Path]:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return 0, or 2 after one line about what was wrong with it."""
     try:
-        learner, run = _prepare(sys.argv[1:] if argv is None else argv)
+        learner, run = prepare(sys.argv[1:] if argv is None else argv)
         train(learner, run, stop_on_interrupt())
     except (RolitError, ArgumentError) as error:
         print(f"training.train: {error}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,7 @@ class PolicyAgent(Agent):
         self.name = f"{self.path}:temperature={temperature:g}" if temperature else str(self.path)
         self.card = read_card(self.path)
         self.variant = card_variant(self.card, self.path)
+        _check_sum(self.card, self.path)
         self._session = _open_session(self.path)
         _check_signature(self._session, self.variant, self.path)
 
@@ -55,7 +57,7 @@ class PolicyAgent(Agent):
         games.refuse_when_over()  # the graph would answer an empty mask with action 0
         logits, values = self._session.run(
             ["logits", "values"],
-            {"planes": games.planes().astype(np.float32), "mask": games.legal_mask().astype(np.float32)},
+            {"planes": games.planes(), "mask": games.legal_mask()},
         )
         return logits, values
 
@@ -94,6 +96,12 @@ def card_variant(card: dict[str, Any], path: Path) -> Variant:
     if version != OBSERVATION_VERSION:
         raise ModelFileError(f"{path} needs observation version {version}; this release has version {OBSERVATION_VERSION}")
     return chosen
+
+
+def _check_sum(card: dict[str, Any], path: Path) -> None:
+    # Model and card are two files; the sum tells when one was replaced and the other was not.
+    if path.is_file() and card.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+        raise ModelFileError(f"{path} is not the file its card describes (their SHA-256 sums differ); export both again")
 
 
 def _open_session(path: Path) -> Any:

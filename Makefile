@@ -1,0 +1,38 @@
+# Every target sets itself up in .venv; nothing but Python 3.11 or newer and make is needed.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: help setup demo test lint agreement clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## Make .venv with everything in it
+
+# torch first and by its pinned version: what depends on it would otherwise pull a CUDA build of several gigabytes.
+$(READY): pyproject.toml constraints.txt
+	@echo "Setting up .venv (once, a minute or two) ..."
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,play,test]'
+	@touch $(READY)
+
+demo: $(READY)  ## Train two players for eight minutes, evaluate, export, evaluate the exported file
+	@$(BIN)/python -m training.demo
+
+test: $(READY)  ## Run all tests
+	@$(BIN)/python -m pytest
+
+lint: $(READY)  ## Check style, types and import directions
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+agreement: $(READY)  ## Compare the engines with a naive oracle over 20,000 rounds
+	@$(BIN)/python -m tests.agreement --rounds 20000
+
+clean:  ## Remove .venv and caches (runs/ stays)
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,130 @@
+"""From nothing to a policy file in one command: trains, evaluates, exports, and evaluates the file again without torch.
+
+python -m training.demo
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentError, ArgumentParser
+from rich.console import Console
+from rich.table import Table
+
+from rolit_env import make_agent, play_rounds
+from rolit_env.errors import RolitError
+from training.agent import NetworkAgent
+from training.checkpoint import FILE_NAME, load_checkpoint
+from training.export import export
+from training.learner import Learner
+from training.train import OPPONENTS, prepare, stop_on_interrupt, train
+
+WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from rolit_env.cli import main; sys.exit(main(sys.argv[1:]))"
+"""A program that is the `rolit` command, except that importing torch fails."""
+
+
+def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
+    """Run all steps, each said aloud; return False when the person stopped the training."""
+    console = Console()
+    learner = _learner(config, run, minutes, console)
+    if not learner.finished:
+        console.rule(f"1. Training {learner.config.variant.name} by self-play, {learner.config.minutes:g} minutes")
+        train(learner, run, stop_on_interrupt())
+        if not learner.finished:
+            console.print(f"Stopped; the same command goes on where this run stands ({run}).")
+            return False
+
+    variant = learner.config.variant
+    console.rule(f"2. The network against the scripted agents, {rounds} rounds each")
+    agent = NetworkAgent(learner)
+    opponents = {name: make_agent(name) for name in OPPONENTS}
+    network = {
+        name: play_rounds([agent, opponent], rounds, size=variant.size, players=variant.players, seed=1).to_dict()
+        for name, opponent in opponents.items()
+    }
+
+    policy = run / "policy.onnx"
+    console.rule(f"3. Exporting it to {policy}")
+    export(learner, policy, rounds)
+
+    console.rule("4. The exported file, in a process that can't import torch")
+    exported = _evaluate_without_torch(policy, rounds, learner)
+
+    console.rule("Results")
+    console.print(_table(network, exported, rounds, learner))
+    console.print(f"\nThe policy is [bold]{policy}[/], its card {policy.with_suffix('.json')}. What to try next:\n")
+    against = f"--size {variant.size} --players {variant.players}"
+    for command, purpose in (
+        (f"rolit play --against {policy} {against}", "play against it yourself"),
+        (f"rolit evaluate {policy} --against positional {against}", "measure it again"),
+        (f"python -m training.train --resume {run} --minutes {2 * minutes:g}", "train on"),
+        ("python -m training.train --config configs/8x8-4p.yaml --minutes 8", "train four players"),
+    ):
+        console.print(f"  .venv/bin/{command}\n      [dim]{purpose}[/]", highlight=False, soft_wrap=True)
+    return True
+
+
+def _learner(config: Path, run: Path, minutes: float, console: Console) -> Learner:
+    """Bring back the learner of an earlier call, or start one."""
+    if not (run / FILE_NAME).exists():
+        return prepare(["--config", str(config), "--run", str(run), "--minutes", str(minutes)])[0]
+    learner = load_checkpoint(run, minutes=minutes)
+    console.print(
+        f"Found {run} with {learner.seconds / 60:.1f} minutes of training; going on with it (remove it to start anew)."
+    )
+    return learner
+
+
+def _evaluate_without_torch(policy: Path, rounds: int, learner: Learner) -> dict[str, Any]:
+    config = learner.config
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.json")
+        command = ["evaluate", str(policy), "--against", *OPPONENTS, "--size", str(config.size), "--seed", "2"]
+        command += ["--players", str(config.players), "--rounds", str(rounds), "--json", str(report)]
+        subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *command], check=True, stdout=subprocess.DEVNULL)
+        results = json.loads(report.read_text(encoding="utf-8"))["results"]
+    return dict(zip(OPPONENTS, results, strict=True))
+
+
+def _table(network: dict[str, Any], exported: dict[str, Any], rounds: int, learner: Learner) -> Table:
+    table = Table(
+        title=f"win share over {rounds} rounds, both seats equally often, 95 % intervals",
+        caption=f"{learner.turns:,} turns in {learner.seconds / 60:.1f} minutes of training",
+    )
+    table.add_column("against")
+    for column in ("the network", "the exported file, no torch", "its balls", "tied"):
+        table.add_column(column, justify="right")
+    for name in OPPONENTS:
+        before, after = network[name], exported[name]
+        table.add_row(name, _share(before), _share(after), f"{after['balls'][0]:.1f}", f"{after['tied']:.1%}")
+    return table
+
+
+def _share(result: dict[str, Any]) -> str:
+    return f"{result['win_share'][0]:.3f} ± {result['interval'][0]:.3f}"
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return 0, 1 when stopped, or 2 after one line about what was wrong with it."""
+    parser = ArgumentParser(
+        prog="python -m training.demo", description="Train, evaluate and export a policy.", exit_on_error=False
+    )
+    parser.add_argument("--config", type=str, default="configs/8x8-2p.yaml", help="settings of the training")
+    parser.add_argument("--run", type=str, default="runs/demo", help="folder for the run and the exported policy")
+    parser.add_argument("--minutes", type=float, default=8.0, help="training time")
+    parser.add_argument("--rounds", type=int, default=2000, help="rounds of each evaluation")
+    try:
+        options = parser.parse_args(argv)
+        return 0 if demo(Path(options.config), Path(options.run), options.minutes, options.rounds) else 1
+    except (RolitError, ArgumentError) as error:
+        print(f"training.demo: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
