@@ -294,6 +294,18 @@ def test_cell_permutations_are_the_symmetries_of_the_square(size: int) -> None:
 
 
 @ALL_SIZES
+def test_the_first_four_symmetries_are_turns_and_the_others_the_same_after_a_mirror(size: int) -> None:
+    permutations = cell_permutations(size)
+    quarter, mirror = permutations[1], permutations[4]
+    assert np.flatnonzero(mirror == np.arange(size * size)).size == size  # the cells on its axis
+    turned = np.arange(size * size)
+    for turns in range(4):
+        np.testing.assert_array_equal(permutations[turns], turned)
+        np.testing.assert_array_equal(permutations[4 + turns], turned[mirror])
+        turned = quarter[turned]
+
+
+@ALL_SIZES
 def test_transform_words_moves_each_row_by_its_own_permutation(size: int) -> None:
     rng = random.Random(size)
     words = [[rng.getrandbits(size * size) for _ in range(5)] for _ in range(8)]
