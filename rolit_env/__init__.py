@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rolit_env import rolit_v0
 from rolit_env.agents import make_agent
 from rolit_env.arena import play_rounds
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 
-__all__ = ["Board", "GameBatch", "make_agent", "play_rounds"]
+__all__ = ["Board", "GameBatch", "make_agent", "play_rounds", "rolit_v0"]

@@ -65,8 +65,11 @@ class ArenaResult:
     tied: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the result in plain lists and numbers, ready for JSON."""
-        return {key: value.tolist() if isinstance(value, np.ndarray) else value for key, value in asdict(self).items()}
+        """Return the result in plain lists and numbers, ready for JSON, which knows no infinity: it becomes None."""
+        return {
+            key: np.where(np.isfinite(value), value.astype(object), None).tolist() if isinstance(value, np.ndarray) else value
+            for key, value in asdict(self).items()
+        }
 
 
 def seat_assignments(agents: int, players: int) -> list[tuple[int, ...]]:
@@ -111,6 +114,8 @@ def play_rounds(
     chosen = variant(size, players)
     if rounds < 1:
         raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
+    if seed < 0:
+        raise OptionError(f"seed={seed} is no seed; allowed are ints from 0 up")
     if not 0 <= opening_turns <= chosen.plies:
         raise OptionError(
             f"opening_turns={opening_turns} does not fit; a round of {chosen.name} has 0 to {chosen.plies} turns"
@@ -120,9 +125,11 @@ def play_rounds(
         agent.check_variant(chosen)
 
     openings = -(-rounds // len(assignments))
-    # Shares and balls of each opening by agent and seat, summed over the assignments: [openings, N, P].
-    shares = np.zeros((openings, len(agents), players))
-    balls = np.zeros((len(agents), players))
+    held = np.zeros((len(agents), players))  # assignments in which an agent holds a seat
+    for seats in assignments:
+        held[list(seats), range(players)] += 1
+    win_share, by_seat = _Mean((len(agents),)), _Mean((len(agents), players))
+    balls = np.zeros(len(agents))
     tied = 0
     played = 0
     for first in range(0, openings, OPENINGS_AT_ONCE):
@@ -132,24 +139,22 @@ def play_rounds(
         start = GameBatch(count, size=size, players=players, starter=starter, seed=opening_rng)
         for _ in range(opening_turns):
             start.step(start.random_actions(opening_rng))
+        shares = np.zeros((count, len(agents), players))  # of each opening, summed over the assignments
         for seats, rng in zip(assignments, agent_rngs, strict=True):
             games = start.copy()
             while not games.done:
                 games.step(agents[seats[games.seat]].act(games, rng))
             won, counts = games.win_shares(), games.seat_counts()
             for seat, agent_number in enumerate(seats):
-                shares[first : first + count, agent_number, seat] += won[:, seat]
-                balls[agent_number, seat] += counts[:, seat].sum()
+                shares[:, agent_number, seat] += won[:, seat]
+                balls[agent_number] += counts[:, seat].sum()
             tied += int((won.max(axis=1) < 1).sum())
             played += count
             if progress:
                 progress(played, openings * len(assignments))
+        win_share.add(shares.sum(axis=2) / len(assignments))
+        by_seat.add(shares / held)
 
-    held = np.zeros((len(agents), players))  # assignments in which an agent holds a seat
-    for seats in assignments:
-        held[list(seats), range(players)] += 1
-    shares_in_seat = shares / held
-    win_shares = shares.sum(axis=2) / len(assignments)
     return ArenaResult(
         agents=tuple(agent.name for agent in agents),
         size=size,
@@ -158,19 +163,40 @@ def play_rounds(
         openings=openings,
         opening_turns=opening_turns,
         seed=seed,
-        win_share=win_shares.mean(axis=0),
-        interval=_half_width(win_shares),
+        win_share=win_share.mean,
+        interval=win_share.half_width(),
         par=held.sum(axis=1) / held.sum(),
-        by_seat=shares_in_seat.mean(axis=0),
-        by_seat_interval=_half_width(shares_in_seat),
-        balls=balls.sum(axis=1) / held.sum(axis=1) / openings,
+        by_seat=by_seat.mean,
+        by_seat_interval=by_seat.half_width(),
+        balls=balls / held.sum(axis=1) / openings,
         tied=tied / played,
     )
 
 
-def _half_width(samples: Shares) -> Shares:
-    """Return 1.96 standard errors of the mean over the first axis."""
-    if len(samples) < 2:
-        return np.full(samples.shape[1:], np.inf)
-    width: Shares = 1.96 * samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
-    return width
+class _Mean:
+    """The mean over openings and its interval, from running sums: memory does not grow with the rounds."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._count = 0
+        self._sum = np.zeros(shape)
+        self._sum_of_squares = np.zeros(shape)
+
+    def add(self, samples: Shares) -> None:
+        """Take in one value for each opening, float64 [openings, …]."""
+        self._count += len(samples)
+        self._sum += samples.sum(axis=0)
+        self._sum_of_squares += np.square(samples).sum(axis=0)
+
+    @property
+    def mean(self) -> Shares:
+        mean: Shares = self._sum / self._count
+        return mean
+
+    def half_width(self) -> Shares:
+        """Return 1.96 standard errors of the mean; infinite for a single opening."""
+        if self._count < 2:
+            return np.full(self._sum.shape, np.inf)
+        # Win shares lie in 0 to 1, so the difference of squares loses no digits that matter; rounding may leave it below 0.
+        variance = np.maximum(self._sum_of_squares / self._count - self.mean**2, 0) * self._count / (self._count - 1)
+        width: Shares = 1.96 * np.sqrt(variance / self._count)
+        return width

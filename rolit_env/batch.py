@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
 from rolit_env import rules
 from rolit_env.bits import Words, popcount, select, unpack_words
@@ -27,6 +27,7 @@ from rolit_env.errors import (
     RoundNotOverError,
     RoundOverError,
 )
+from rolit_env.kernel import kernel
 from rolit_env.payoffs import Payoff, check_payoff, payoffs, win_shares
 from rolit_env.rules import word_geometry
 from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
@@ -197,6 +198,8 @@ class GameBatch:
         """Return an independent batch in the same positions."""
         return self[:]
 
+    __copy__ = copy
+
     def __getitem__(self, games: slice | npt.NDArray[Any]) -> GameBatch:
         """Return an independent batch of some of the games, in the order given (a slice, indices or a 0/1 choice)."""
         twin = GameBatch.__new__(GameBatch)
@@ -231,7 +234,10 @@ class GameBatch:
 
     def _checked(self, actions: npt.ArrayLike) -> Actions:
         self.refuse_when_over()
-        given = np.asarray(actions)
+        try:
+            given = np.asarray(actions)
+        except ValueError as error:  # lists of different lengths
+            raise ActionError(f"actions must be ints of shape ({len(self)},), and this is no array ({error})") from None
         if given.shape != (len(self),) or given.dtype.kind not in "iu":
             raise ActionError(f"actions must be ints of shape ({len(self)},), not {given.dtype} of shape {given.shape}")
         cells = np.ascontiguousarray(given, np.int64)
@@ -256,13 +262,18 @@ class GameBatch:
 
 
 def draw_cells(words: Words, rng: np.random.Generator) -> Actions:
-    """Return one of the cells of each word, each equally likely, int64 [B]. Every word must have a cell."""
+    """Return one of the cells of each word, uint64 [B], each equally likely, int64 [B].
+
+    Raises `RoundOverError` for a word without cells: only a full board has no legal cell.
+    """
+    if not words.all():
+        raise RoundOverError("there is no cell to draw from: the boards are full; start a new GameBatch")
     cells = np.empty(len(words), np.int64)
     _draw(words, rng.random(len(words)), cells)
     return cells
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _count_illegal(cells: Any, legal: Any) -> Any:
     illegal = uint64(0)
     for game in range(cells.shape[0]):
@@ -272,7 +283,7 @@ def _count_illegal(cells: Any, legal: Any) -> Any:
     return illegal
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _advance(own: Any, following: Any, third: Any, fourth: Any, cells: Any, legal: Any, geometry: Any) -> None:
     # Rows come from the mover's side and the next seat is always the second, so no index depends on the game or the
     # turn, and the loop, free of branches, turns into vector instructions.
@@ -288,7 +299,7 @@ def _advance(own: Any, following: Any, third: Any, fourth: Any, cells: Any, lega
         legal[game] = rules.legal_cells(first, mine | second | last, geometry)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _draw(words: Any, fractions: Any, cells: Any) -> None:
     for game in range(words.shape[0]):
         word = words[game]

@@ -235,9 +235,7 @@ def _evaluate(options: argparse.Namespace) -> None:
         results = _play_tables(tables, options)
         if file:
             report = {"version": _version(), "command": options.command, "results": [result.to_dict() for result in results]}
-            # JSON knows no infinity, which is the interval of a single opening: it becomes null.
-            plain = json.loads(json.dumps(report), parse_constant=lambda _: None)
-            file.write(json.dumps(plain, indent=2) + "\n")
+            file.write(json.dumps(report, indent=2) + "\n")
     _print_results(results, chosen.name)
 
 

@@ -55,7 +55,7 @@ def parse_position(text: str) -> tuple[Variant, str | None, list[int]]:
         PositionError: for anything that is no position; the sentence says which line is wrong.
     """
     lines = [line.strip() for line in text.strip().splitlines()]
-    head = re.fullmatch(r"(\d+)x(\d+), (\d+) players, (?:(\w+) to move|round over)", lines[0] if lines else "")
+    head = re.fullmatch(r"(\d{1,2})x(\d{1,2}), (\d{1,2}) players, (?:(\w+) to move|round over)", lines[0] if lines else "")
     if not head or head[1] != head[2]:
         raise PositionError("line 1 must read like '8x8, 4 players, red to move' or '8x8, 4 players, round over'")
     try:
@@ -69,7 +69,7 @@ def parse_position(text: str) -> tuple[Variant, str | None, list[int]]:
         raise PositionError(f"line 2 must name the columns a to {'abcdefgh'[size - 1]}, and {size} rows must follow")
     words = [0, 0, 0, 0]
     for row, line in enumerate(lines[2:]):
-        number, *cells = line.split()
+        number, cells = line[:1], line[1:].split()
         if number != str(row + 1) or len(cells) != size or not set(cells) <= set(LETTERS + EMPTY):
             raise PositionError(
                 f"line {row + 3} must be '{row + 1}' and {size} cells, each one of {' '.join(LETTERS + EMPTY)}"

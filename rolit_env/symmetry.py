@@ -9,9 +9,10 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
 from rolit_env.bits import Words
+from rolit_env.kernel import kernel
 
 
 @cache
@@ -35,7 +36,7 @@ def transform_words(words: Words, permutations: npt.NDArray[np.int64]) -> Words:
     return moved
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _move_cells(words: Words, permutations: npt.NDArray[np.int64], moved: Words) -> None:
     for row in range(words.shape[0]):
         for column in range(words.shape[1]):

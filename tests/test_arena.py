@@ -313,6 +313,7 @@ class FourPlayersOnly(RandomAgent):
     [
         ({"rounds": 0}, "rounds=0 is too few; allowed are ints from 1 up"),
         ({"rounds": -5}, "allowed are ints from 1 up"),
+        ({"seed": -1}, "seed=-1 is no seed; allowed are ints from 0 up"),
         ({"opening_turns": -1}, "has 0 to 60 turns"),
         ({"opening_turns": 61}, "has 0 to 60 turns"),
         ({"size": 4, "opening_turns": 13}, "has 0 to 12 turns"),

@@ -104,7 +104,8 @@ def _read(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # Copies: what it hands out is a view of the file, which may change or shrink while we go on.
+            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         state = json.loads(metadata["state"]) if metadata.get("format") == FORMAT else None
     except (SafetensorError, OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{path} is cut short or no safetensors file ({error})") from None

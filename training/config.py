@@ -21,7 +21,8 @@ class TrainConfig:
         minutes: Stop after this much training time, evaluation included; 0 for no limit.
         turns: Stop after this many turns played; 0 for no limit.
         games: Rounds played side by side in each iteration, B.
-        opening_turns: Each round starts with 0 to this many uniformly random turns, which are not learnt from: diversity.
+        opening_share: Each round starts with uniformly random turns, none to this part of all, which are not learnt from:
+            diversity.
         payoff: What a round is worth: win, balls or rank.
         hidden: Widths of the network's hidden layers.
         learning_rate: Adam's step size at the start.
@@ -50,7 +51,7 @@ class TrainConfig:
     minutes: float = 8.0
     turns: int = 0
     games: int = 1024
-    opening_turns: int = 20
+    opening_share: float = 0.33
     payoff: Payoff = "win"
     hidden: tuple[int, ...] = (512, 512)
     learning_rate: float = 1e-3
@@ -73,13 +74,13 @@ class TrainConfig:
     save_every: float = 1.0
 
     def __post_init__(self) -> None:
-        plies = self.variant.plies
+        _ = self.variant  # refuses sizes and players that are no variant
         for name, low, high in (
             ("seed", 0, None),
             ("minutes", 0, None),
             ("turns", 0, None),
             ("games", 1, None),
-            ("opening_turns", 0, plies - 1),
+            ("opening_share", 0, 0.9),
             ("learning_rate", 0, None),
             ("final_learning_rate", 0, None),
             ("epochs", 1, None),
@@ -109,6 +110,11 @@ class TrainConfig:
     def variant(self) -> Variant:
         """The variant that is trained."""
         return variant(self.size, self.players)
+
+    @property
+    def opening_turns(self) -> int:
+        """The most random turns that a round starts with."""
+        return round(self.opening_share * self.variant.plies)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings ready for JSON and YAML."""

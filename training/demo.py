@@ -12,14 +12,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentParser
 from rich.console import Console
 from rich.table import Table
 
 from rolit_env import make_agent, play_rounds
-from rolit_env.errors import RolitError
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint
+from training.command import run_command
 from training.export import export
 from training.learner import Learner
 from training.train import OPPONENTS, prepare, stop_on_interrupt, train
@@ -118,12 +118,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--run", type=str, default="runs/demo", help="folder for the run and the exported policy")
     parser.add_argument("--minutes", type=float, default=8.0, help="training time")
     parser.add_argument("--rounds", type=int, default=2000, help="rounds of each evaluation")
-    try:
+
+    def body() -> int:
         options = parser.parse_args(argv)
         return 0 if demo(Path(options.config), Path(options.run), options.minutes, options.rounds) else 1
-    except (RolitError, ArgumentError) as error:
-        print(f"training.demo: {error}", file=sys.stderr)
-        return 2
+
+    return run_command("training.demo", body)
 
 
 if __name__ == "__main__":

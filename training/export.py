@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentParser, Namespace
 from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
@@ -33,8 +33,9 @@ from torch import Tensor, nn
 from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.agents import PolicyAgent
 from rolit_env.agents.policy import OBSERVATION_VERSION
-from rolit_env.errors import ModelFileError, OutputError, RolitError
+from rolit_env.errors import ModelFileError, OutputError
 from training.checkpoint import load_checkpoint
+from training.command import run_command
 from training.learner import Learner
 from training.network import ILLEGAL, position_words
 from training.train import OPPONENTS
@@ -96,7 +97,8 @@ def check_parity(learner: Learner, exported: PolicyAgent, games: int = 256, seed
                 worst = max(worst, float(difference))
         if not worst <= TOLERANCE:
             raise ModelFileError(
-                f"onnxruntime and torch differ by {worst:.2g} at turn {batch.ply + 1}, more than {TOLERANCE:g}; nothing was exported"
+                f"onnxruntime and torch differ by {worst:.2g} at turn {batch.ply + 1}, more than the {TOLERANCE:g} allowed; "
+                "nothing was exported"
             )
         batch.step(batch.random_actions(rng))
     return worst
@@ -205,12 +207,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx")
     parser.add_argument("--rounds", type=int, default=2000, help="rounds against each scripted agent for the card")
     parser.add_argument("--seed", type=int, default=0, help="seed of those rounds")
-    try:
-        options = parser.parse_args(argv)
-        card = export(load_checkpoint(Path(options.run)), Path(options.out), options.rounds, options.seed)
-    except (RolitError, ArgumentError) as error:
-        print(f"training.export: {error}", file=sys.stderr)
-        return 2
+    return run_command("training.export", lambda: _run(parser.parse_args(argv)))
+
+
+def _run(options: Namespace) -> int:
+    card = export(load_checkpoint(Path(options.run)), Path(options.out), options.rounds, options.seed)
     for name, result in card["results"]["against"].items():
         print(f"{name:>12}  {result['win_share'][0]:.3f} ± {result['interval'][0]:.3f}  (par {result['par'][0]:.2f})")
     print(f"wrote {options.out} and its card; the figures again: {card['results']['command']}")

@@ -16,13 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentError, ArgumentParser
+from jsonargparse import ArgumentParser
 from torch.utils.tensorboard import SummaryWriter
 
 from rolit_env import make_agent, play_rounds
-from rolit_env.errors import OutputError, RolitError
+from rolit_env.errors import OutputError
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
+from training.command import run_command
 from training.config import TrainConfig
 from training.display import Display
 from training.learner import Learner
@@ -170,12 +171,12 @@ def prepare(argv: list[str]) -> tuple[Learner, Path]:
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return 0, or 2 after one line about what was wrong with it."""
-    try:
-        learner, run = prepare(sys.argv[1:] if argv is None else argv)
-        train(learner, run, stop_on_interrupt())
-    except (RolitError, ArgumentError) as error:
-        print(f"training.train: {error}", file=sys.stderr)
-        return 2
+    return run_command("training.train", lambda: _run(sys.argv[1:] if argv is None else argv))
+
+
+def _run(argv: list[str]) -> int:
+    learner, run = prepare(argv)
+    train(learner, run, stop_on_interrupt())
     ended = "budget used up" if learner.finished else "stopped"
     print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
     print(f"go on:  python -m training.train --resume {run} --minutes {learner.seconds / 60 + 8:.0f}")

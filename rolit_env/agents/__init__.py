@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -31,10 +32,11 @@ def make_agent(description: str) -> Agent:
         AgentError: for an unknown name or option, or a value of the wrong type; the sentence lists what is known.
         ModelFileError: for a policy file that can't be used.
     """
-    head, dot_onnx, tail = description.partition(".onnx")
-    if dot_onnx and (not tail or tail.startswith(":")):  # a Windows path has a colon of its own
-        options = _parse_options(PolicyAgent, f"{head}.onnx", tail.removeprefix(":"), given=("path",))
-        return PolicyAgent(f"{head}.onnx", **options)
+    # The last ".onnx" that ends the text or a colon follows: a path may hold colons, and the ending more than once.
+    policy = re.fullmatch(r"(.+\.onnx)(?::(.*))?", description)
+    if policy:
+        path, text = policy.groups(default="")
+        return PolicyAgent(path, **_parse_options(PolicyAgent, path, text, given=("path",)))
     name, _, text = description.partition(":")
     if name not in AGENTS:
         raise AgentError(f"there is no agent {name!r}; known are {', '.join(AGENTS)}, and paths that end in .onnx")

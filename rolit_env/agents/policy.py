@@ -37,6 +37,8 @@ class PolicyAgent(Agent):
         self.path = Path(path)
         self.temperature = temperature
         self.name = f"{self.path}:temperature={temperature:g}" if temperature else str(self.path)
+        if not self.path.is_file():
+            raise ModelFileError(f"there is no policy file {self.path}")
         self.card = read_card(self.path)
         self.variant = card_variant(self.card, self.path)
         _check_sum(self.card, self.path)
@@ -100,13 +102,11 @@ def card_variant(card: dict[str, Any], path: Path) -> Variant:
 
 def _check_sum(card: dict[str, Any], path: Path) -> None:
     # Model and card are two files; the sum tells when one was replaced and the other was not.
-    if path.is_file() and card.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
+    if card.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
         raise ModelFileError(f"{path} is not the file its card describes (their SHA-256 sums differ); export both again")
 
 
 def _open_session(path: Path) -> Any:
-    if not path.is_file():
-        raise ModelFileError(f"there is no policy file {path}")
     try:
         import onnxruntime
     except ImportError:
@@ -121,7 +121,12 @@ def _open_session(path: Path) -> Any:
 
 def _check_signature(session: Any, chosen: Variant, path: Path) -> None:
     size, cells = chosen.size, chosen.cells
-    wanted = {"planes": [4, size, size], "mask": [cells], "logits": [cells], "values": [chosen.players]}
-    found = {node.name: node.shape[1:] for node in (*session.get_inputs(), *session.get_outputs())}
+    wanted = {
+        "planes": ("tensor(int8)", [4, size, size]),
+        "mask": ("tensor(int8)", [cells]),
+        "logits": ("tensor(float)", [cells]),
+        "values": ("tensor(float)", [chosen.players]),
+    }
+    found = {node.name: (node.type, node.shape[1:]) for node in (*session.get_inputs(), *session.get_outputs())}
     if found != wanted:
         raise ModelFileError(f"{path} takes and gives {found}, but a policy for {chosen.name} must have {wanted}")

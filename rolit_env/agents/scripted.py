@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit, uint64
+from numba import uint64
 
 from rolit_env import rules
 from rolit_env.agents.base import Agent
 from rolit_env.batch import GameBatch, draw_cells
 from rolit_env.bits import Words, popcount
+from rolit_env.kernel import kernel
 from rolit_env.rules import word_geometry
 
 
@@ -84,7 +85,7 @@ def grade_words(size: int) -> tuple[np.uint64, ...]:
     )
 
 
-@njit(cache=True, error_model="numpy")
+@kernel
 def _most_rolled(view: Words, legal: Words, best: Words, geometry: Any) -> None:
     for game in range(legal.shape[0]):
         own = view[game, 0]

@@ -1,0 +1,34 @@
+"""The disk cache of compiled kernels notices a change of the rules."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import rolit_env
+
+PROGRAM = """
+import numpy as np
+from rolit_env.batch import GameBatch
+games = GameBatch(1, players=4, starter="red")
+games.step(np.array([29]))
+print(int(games.legal_mask().sum()))
+"""
+
+
+def test_a_change_of_the_rules_reaches_cached_kernels(tmp_path: Path) -> None:
+    package = tmp_path / "rolit_env"
+    shutil.copytree(Path(rolit_env.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def legal_after_f4() -> int:
+        done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    assert legal_after_f4() == 14
+    assert any(package.rglob("*.nbi")), "the kernels were not cached, so this test shows nothing"
+    rules = package / "rules.py"
+    text = rules.read_text()
+    changed = text.replace("return capturing | (touching", "return (touching")
+    assert changed != text
+    rules.write_text(changed.replace("* (capturing == 0))", "* (capturing != 0))"))
+    assert legal_after_f4() == 0

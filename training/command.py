@@ -1,0 +1,19 @@
+"""What the training commands share: a body that does the work comes in, an exit code comes out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from jsonargparse import ArgumentError
+
+from rolit_env.errors import RolitError
+
+
+def run_command(program: str, body: Callable[[], int]) -> int:
+    """Run `body` and return its exit code, or 2 after one line on stderr about what was wrong with the command."""
+    try:
+        return body()
+    except (RolitError, ArgumentError) as error:
+        print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
