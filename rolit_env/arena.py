@@ -66,10 +66,13 @@ class ArenaResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in plain lists and numbers, ready for JSON, which knows no infinity: it becomes None."""
-        return {
-            key: np.where(np.isfinite(value), value.astype(object), None).tolist() if isinstance(value, np.ndarray) else value
-            for key, value in asdict(self).items()
-        }
+        plain = asdict(self)
+        for key, value in plain.items():
+            if isinstance(value, np.ndarray):
+                numbers = value.astype(object)
+                numbers[~np.isfinite(value)] = None
+                plain[key] = numbers.tolist()
+        return plain
 
 
 def seat_assignments(agents: int, players: int) -> list[tuple[int, ...]]:
