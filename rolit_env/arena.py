@@ -66,7 +66,7 @@ class ArenaResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result in plain lists and numbers, ready for JSON, which knows no infinity: it becomes None."""
-        plain = asdict(self)
+        plain = asdict(self) | {"agents": list(self.agents)}
         for key, value in plain.items():
             if isinstance(value, np.ndarray):
                 numbers = value.astype(object)

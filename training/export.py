@@ -168,7 +168,8 @@ def _measure(learner: Learner, model_path: Path, out: Path, rounds: int, seed: i
     results = {}
     agent = PolicyAgent(model_path)
     agent.name = str(out)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         for name in OPPONENTS:
             task = progress.add_task(f"against {name}")
             results[name] = play_rounds(
