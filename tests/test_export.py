@@ -152,7 +152,7 @@ def test_disagreement_is_refused_and_leaves_the_old_files(exported, tmp_path, mo
         return logits, values + 0.01 * planes[:, 0, 0, :1]
 
     monkeypatch.setattr(type(learner.network), "from_planes", tilted)
-    with pytest.raises(ModelFileError, match="onnxruntime and torch differ by 0.01"):
+    with pytest.raises(ModelFileError, match=r"onnxruntime and torch differ by 0\.01"):
         export(learner, out, rounds=10)
     assert out.read_bytes() == b"old model"
     assert out.with_suffix(".json").read_bytes() == b"old card"

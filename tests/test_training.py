@@ -1,12 +1,18 @@
 """The learner: returns, trajectories, snapshots, checkpoints that resume bit for bit, and play that really improves."""
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rolit_env import GameBatch, make_agent, play_rounds
@@ -240,8 +246,6 @@ def test_bad_checkpoints_are_refused(run, tmp_path):
         load_checkpoint(run)
 
     save_checkpoint(Learner.fresh(TINY), run)
-    from safetensors import safe_open
-
     with safe_open(path, framework="pt") as file:
         metadata = file.metadata()
     broken = {name: tensor for name, tensor in tensors.items() if name != "network.policy.bias"}
@@ -362,19 +366,13 @@ def test_every_config_in_the_repository_loads(request):
     paths = sorted((request.config.rootpath / "configs").glob("*.yaml"))
     assert {path.stem for path in paths} == {variant.name for variant in all_variants()}
     for path in paths:
-        options = train_module._parser().parse_args(["--config", str(path)]).as_dict()
+        options = train_module.parser().parse_args(["--config", str(path)]).as_dict()
         for key in ("run", "config", "resume"):
             options.pop(key)
         assert TrainConfig.from_dict(options).variant.name == path.stem
 
 
 def test_ctrl_c_ends_after_the_iteration_and_saves(tmp_path):
-    import os
-    import signal
-    import subprocess
-    import sys
-    import time
-
     run = tmp_path / "run"
     command = [sys.executable, "-m", "training.train", "--size", "4", "--games", "16", "--run", str(run), "--minutes", "5"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -197,18 +197,23 @@ def _commit() -> str | None:
     return described.stdout.strip()
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run the command line; return 0, or 2 after one line about what was wrong with it."""
-    parser = ArgumentParser(
+def parser() -> ArgumentParser:
+    """Return the parser of the command line."""
+    options = ArgumentParser(
         prog="python -m training.export",
         description="Export a run's policy to one ONNX file and a card with its measured results.",
         exit_on_error=False,
     )
-    parser.add_argument("run", type=str, help="folder of the run")
-    parser.add_argument("--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx")
-    parser.add_argument("--rounds", type=int, default=2000, help="rounds against each scripted agent for the card")
-    parser.add_argument("--seed", type=int, default=0, help="seed of those rounds")
-    return run_command("training.export", lambda: _run(parser.parse_args(argv)))
+    options.add_argument("run", type=str, help="folder of the run")
+    options.add_argument("--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx")
+    options.add_argument("--rounds", type=int, default=2000, help="rounds against each scripted agent for the card")
+    options.add_argument("--seed", type=int, default=0, help="seed of those rounds")
+    return options
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command line; return 0, or 2 after one line about what was wrong with it."""
+    return run_command("training.export", lambda: _run(parser().parse_args(argv)))
 
 
 def _run(options: Namespace) -> int:

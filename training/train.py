@@ -133,36 +133,38 @@ def stop_on_interrupt() -> Callable[[], bool]:
     return lambda: bool(caught)
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
+def parser() -> ArgumentParser:
+    """Return the parser of a new run's command line."""
+    new_run = ArgumentParser(
         prog="python -m training.train",
         description="Train a Rolit policy by self-play PPO. Settings come from --config and from the options, which win.",
         exit_on_error=False,
     )
-    parser.add_argument("--config", action="config", help="YAML file with settings, such as configs/8x8-2p.yaml")
-    parser.add_argument("--run", type=str | None, help="folder for checkpoint and logs (default: runs/ and the variant)")
-    parser.add_argument(
+    new_run.add_argument("--config", action="config", help="YAML file with settings, such as configs/8x8-2p.yaml")
+    new_run.add_argument("--run", type=str | None, help="folder for checkpoint and logs (default: runs/ and the variant)")
+    new_run.add_argument(
         "--resume", type=str | None, help="folder of a run to go on with; only --minutes and --turns go with it"
     )
-    parser.add_class_arguments(TrainConfig)
-    return parser
+    new_run.add_class_arguments(TrainConfig)
+    return new_run
 
 
-def _resume_parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="python -m training.train", exit_on_error=False)
-    parser.add_argument("--resume", type=str, required=True, help="folder of a run to go on with")
-    parser.add_argument("--minutes", type=float | None, help="new budget in minutes, what is done included")
-    parser.add_argument("--turns", type=int | None, help="new budget in turns, what is done included")
-    return parser
+def resume_parser() -> ArgumentParser:
+    """Return the parser of a command line that goes on with a run."""
+    resumed = ArgumentParser(prog="python -m training.train", exit_on_error=False)
+    resumed.add_argument("--resume", type=str, required=True, help="folder of a run to go on with")
+    resumed.add_argument("--minutes", type=float | None, help="new budget in minutes, what is done included")
+    resumed.add_argument("--turns", type=int | None, help="new budget in turns, what is done included")
+    return resumed
 
 
 def prepare(argv: list[str]) -> tuple[Learner, Path]:
     """Turn the command line into a learner and its folder."""
     if any(argument.split("=")[0] == "--resume" for argument in argv):
-        options = _resume_parser().parse_args(argv)
+        options = resume_parser().parse_args(argv)
         budget = {name: options[name] for name in ("minutes", "turns") if options[name] is not None}
         return load_checkpoint(Path(options.resume), **budget), Path(options.resume)
-    options = _parser().parse_args(argv).as_dict()
+    options = parser().parse_args(argv).as_dict()
     run = options.pop("run")
     config = TrainConfig.from_dict({key: value for key, value in options.items() if key not in ("config", "resume")})
     path = Path(run or f"runs/{config.variant.name}")
