@@ -56,8 +56,8 @@ class TrainConfig:
     hidden: tuple[int, ...] = (512, 512)
     learning_rate: float = 1e-3
     final_learning_rate: float = 1e-4
-    epochs: int = 1
-    minibatch: int = 4096
+    epochs: int = 2
+    minibatch: int = 1024
     clip: float = 0.2
     entropy: float = 0.03
     value_weight: float = 0.5
