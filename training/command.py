@@ -11,9 +11,11 @@ from rolit_env.errors import RolitError
 
 
 def run_command(program: str, body: Callable[[], int]) -> int:
-    """Run `body` and return its exit code, or 2 after one line on stderr about what was wrong with the command."""
+    """Run `body` and return its exit code, 2 after one line on stderr about what was wrong, or 130 after Ctrl-C."""
     try:
         return body()
     except (RolitError, ArgumentError) as error:
         print(f"{program}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        return 130

@@ -34,7 +34,8 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
     learner = _learner(config, run, minutes, console)
     if not learner.finished:
         console.rule(f"1. Training {learner.config.variant.name} by self-play, {learner.config.minutes:g} minutes")
-        train(learner, run, stop_on_interrupt())
+        with stop_on_interrupt() as should_stop:
+            train(learner, run, should_stop)
         if not learner.finished:
             console.print(f"Stopped; the same command goes on where this run stands ({run}).")
             return False

@@ -12,9 +12,10 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
 
 from jsonargparse import ArgumentParser
 from torch.utils.tensorboard import SummaryWriter
@@ -119,18 +120,26 @@ def start_run(config: TrainConfig, run: Path) -> Learner:
     return learner
 
 
-def stop_on_interrupt() -> Callable[[], bool]:
-    """Let the first Ctrl-C (or SIGTERM) end training after the current iteration, and a second one break off."""
+@contextmanager
+def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
+    """Within, the first Ctrl-C (or SIGTERM) ends training after the current iteration, and a second one breaks off."""
     caught: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def remember(number: int, _frame: Any) -> None:
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def remember(number: int, _frame: FrameType | None) -> None:
         caught.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        restore()
 
-    signal.signal(signal.SIGINT, remember)
-    signal.signal(signal.SIGTERM, remember)
-    return lambda: bool(caught)
+    for number in before:
+        signal.signal(number, remember)
+    try:
+        yield lambda: bool(caught)
+    finally:
+        restore()
 
 
 def parser() -> ArgumentParser:
@@ -178,7 +187,8 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     learner, run = prepare(argv)
-    train(learner, run, stop_on_interrupt())
+    with stop_on_interrupt() as should_stop:
+        train(learner, run, should_stop)
     ended = "budget used up" if learner.finished else "stopped"
     print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
     print(f"go on:  python -m training.train --resume {run} --minutes {learner.seconds / 60 + 8:.0f}")
