@@ -10,7 +10,8 @@ help:  ## Show this list
 
 setup: $(READY)  ## Make .venv with everything in it
 
-# torch first and by its pinned version: what depends on it would otherwise pull a CUDA build of several gigabytes.
+# torch first and at its pinned version, so that nothing that depends on it chooses another. On Linux the public index has
+# CUDA builds of several gigabytes; where only the CPU is wanted, let pip find a CPU wheel of that version (see README).
 $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (once, a minute or two) ..."
 	@$(PYTHON) -m venv .venv

@@ -200,8 +200,10 @@ class GameBatch:
 
     __copy__ = copy
 
-    def __getitem__(self, games: slice | npt.NDArray[Any]) -> GameBatch:
-        """Return an independent batch of some of the games, in the order given (a slice, indices or a 0/1 choice)."""
+    def __getitem__(self, games: int | slice | npt.NDArray[Any]) -> GameBatch:
+        """Return an independent batch of some of the games, in the order given (one, a slice, indices or a bool choice)."""
+        if isinstance(games, int | np.integer):
+            games = np.array([games])
         twin = GameBatch.__new__(GameBatch)
         twin.variant = self.variant
         twin.starters = self.starters[games].copy()

@@ -10,12 +10,12 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from importlib import metadata
 from pathlib import Path
 from textwrap import fill
-from typing import NoReturn, TextIO
+from typing import NoReturn
 
 import numpy as np
 from rich import box
@@ -26,7 +26,8 @@ from rich.table import Table
 from rolit_env.agents import AGENTS, Agent, make_agent
 from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
 from rolit_env.board import Board
-from rolit_env.errors import OptionError, OutputError, RolitError
+from rolit_env.errors import OptionError, RolitError
+from rolit_env.files import replacing
 from rolit_env.perft import divide, perft
 from rolit_env.play import play_round, seat_agents
 from rolit_env.variant import variant
@@ -231,11 +232,11 @@ def _evaluate(options: argparse.Namespace) -> None:
         seat_assignments(len(seated), chosen.players)
         for one in seated:
             one.check_variant(chosen)
-    with _replacing(options.json) if options.json else nullcontext() as file:
+    with replacing(options.json) if options.json else nullcontext() as draft:
         results = _play_tables(tables, options)
-        if file:
+        if draft:
             report = {"version": _version(), "command": options.command, "results": [result.to_dict() for result in results]}
-            file.write(json.dumps(report, indent=2) + "\n")
+            draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     _print_results(results, chosen.name)
 
 
@@ -303,25 +304,3 @@ def _print_results(results: Sequence[ArenaResult], name: str) -> None:
 def _share(share: float) -> str:
     """Write .987, and 1.000 for all."""
     return f"{share:.3f}".removeprefix("0")
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[TextIO]:
-    """Yield a text file that takes the place of `path` when the block ends well; else what was there stays.
-
-    Raises `OutputError` at once when the path can't be written to.
-    """
-    try:
-        target = path.resolve()
-        if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
-            raise OutputError(f"{path} can't be written to; it must be a file that may be replaced, or a new one")
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        file = draft.open("x", encoding="utf-8")
-    except (OSError, RuntimeError):  # a loop of links is a RuntimeError
-        raise OutputError(f"{path} can't be written to; its folder must exist and take new files") from None
-    try:
-        with file:
-            yield file
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)

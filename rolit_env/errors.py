@@ -72,5 +72,9 @@ class CheckpointError(RolitError):
     """A checkpoint that is missing, cut short, foreign, or from another configuration."""
 
 
+class DivergedError(RolitError):
+    """A training whose loss is no longer a finite number."""
+
+
 class OutputError(RolitError):
     """A path that can't be written to."""

@@ -21,12 +21,15 @@ def kernel(function: Function) -> Function:
     functions inlined in it: after a change of the rules, games in bulk would go on by the old ones. So those files'
     stamps are added to the kernel's.
     """
-    dispatcher: Any = njit(cache=True, error_model="numpy")(function)
     stamps = [(name, (stat := (Path(__file__).parent / name).stat()).st_mtime_ns, stat.st_size) for name in INLINED]
+    dispatcher: Any
     try:
+        dispatcher = njit(cache=True, error_model="numpy")(function)
         cache_file = dispatcher._cache._cache_file
         cache_file._source_stamp = (cache_file._source_stamp, *stamps)
-    except AttributeError:  # another numba keeps it elsewhere; then rather compile anew than trust a stale cache
+    except (AttributeError, RuntimeError):
+        # No folder on this machine takes the cache (RuntimeError), or another numba keeps its stamp elsewhere: then
+        # rather compile in each process than fail, or trust a stale cache.
         dispatcher = njit(error_model="numpy")(function)
     compiled: Function = dispatcher
     return compiled

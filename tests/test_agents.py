@@ -406,6 +406,8 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "foreign model": (lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" * 100), "no ONNX file"),
     "text as model": (lambda path: path.write_text("{}"), "no ONNX file"),
     "model cut short": (lambda path: path.write_bytes(path.read_bytes()[:-200]), "no ONNX file"),
+    "deeply nested card": (lambda path: path.with_suffix(".json").write_text("[" * 100_000), "can't be read as JSON"),
+    "other sum": (lambda path: write_card(path, card(8, 2) | {"sha256": "0"}), "not the file its card describes"),
     "empty card": (lambda path: path.with_suffix(".json").write_text(""), "can't be read as JSON"),
     "card cut short": (lambda path: path.with_suffix(".json").write_text('{"variant": {"si'), "can't be read as JSON"),
     "binary card": (lambda path: path.with_suffix(".json").write_bytes(b"\xff\xfe\x00\x80"), "can't be read as JSON"),

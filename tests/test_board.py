@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import csv
 import pickle
 import random
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,6 +31,7 @@ from rolit_env.variant import COLORS, variant
 from tests.golden import PATH, GoldenGame, counts_line, golden_text, read_golden
 from tests.oracle import PLAYING, VARIANTS, Oracle
 from tests.oracle import cell_name as oracle_cell_name
+from tests.perft_table import read_perft
 
 ALL_VARIANTS = pytest.mark.parametrize(("size", "players"), VARIANTS)
 
@@ -73,12 +72,6 @@ def boards(draw: st.DrawFn, last_turn: int = 0) -> Board:
 # Perft.
 
 
-def perft_rows() -> list[tuple[int, int, list[int]]]:
-    with (Path(__file__).parent / "data" / "perft.csv").open(encoding="utf-8") as file:
-        table = [[int(field) for field in row] for row in list(csv.reader(file))[1:]]
-    return [(size, players, leaves) for size, players, *leaves in table]
-
-
 def oracle_perft(oracle: Oracle, depth: int) -> int:
     if depth == 0:
         return 1
@@ -107,24 +100,24 @@ def divide_table(size: int, players: int, depth: int) -> str:
 
 
 def test_the_perft_table_covers_the_seven_variants() -> None:
-    assert [(size, players) for size, players, _ in perft_rows()] == VARIANTS
-    assert all(len(leaves) == 6 for *_, leaves in perft_rows())
+    assert [(size, players) for size, players, _ in read_perft()] == VARIANTS
+    assert all(len(leaves) == 6 for *_, leaves in read_perft())
 
 
-@pytest.mark.parametrize(("size", "players", "leaves"), perft_rows())
+@pytest.mark.parametrize(("size", "players", "leaves"), read_perft())
 def test_perft(size: int, players: int, leaves: list[int]) -> None:
     for depth, right in enumerate(leaves, start=1):
         found = perft(Board(size, players), depth)
         assert found == right, divide_table(size, players, depth)
 
 
-@pytest.mark.parametrize(("size", "players", "leaves"), perft_rows())
+@pytest.mark.parametrize(("size", "players", "leaves"), read_perft())
 def test_oracle_perft(size: int, players: int, leaves: list[int]) -> None:
     found = [oracle_perft(Oracle(size, players, "red"), depth) for depth in range(1, 5)]
     assert found == leaves[:4]
 
 
-@pytest.mark.parametrize(("size", "players", "leaves"), perft_rows())
+@pytest.mark.parametrize(("size", "players", "leaves"), read_perft())
 def test_batch_perft(size: int, players: int, leaves: list[int]) -> None:
     games = GameBatch.from_boards([Board(size, players)])
     found = []

@@ -25,7 +25,7 @@ from training.network import position_words
 
 
 def small_learner(size=4, players=2, **settings):
-    learner = Learner.fresh(TrainConfig(size=size, players=players, hidden=(16,), bfloat16="off", **settings))
+    learner = Learner.fresh(TrainConfig(size=size, players=players, hidden=(16,), bfloat16="never", **settings))
     with torch.no_grad():  # far from the near-uniform start, so that a slip shows in the chosen moves
         learner.network.policy.weight.mul_(50)
         learner.network.value.weight.mul_(10)
@@ -176,6 +176,17 @@ def test_paths_that_cannot_be_written_are_refused(exported, tmp_path):
         (tmp_path / "policy.onnx").mkdir(exist_ok=True)
         with pytest.raises(OutputError, match="can't be written"):
             export(learner, path, rounds=10)
+
+
+def test_a_card_that_cannot_be_written_keeps_the_old_policy(exported, tmp_path):
+    learner, _, _ = exported
+    out = tmp_path / "policy.onnx"
+    out.write_bytes(b"old model")
+    out.with_suffix(".json").mkdir()
+    with pytest.raises(OutputError, match="can't be written"):
+        export(learner, out, rounds=10)
+    assert out.read_bytes() == b"old model"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_command_exports_and_explains(tmp_path, capsys):

@@ -36,7 +36,7 @@ def test_python_blocks_run(code):
 
 @pytest.mark.parametrize("words", list(commands()), ids=" ".join)
 def test_commands_are_understood(words):
-    """Parse every command with its own parser, and check that the files it reads are there."""
+    """Parse every command with its own parser, which reads the configs, and look for the other files it names."""
     if words[0] == "make":
         assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     elif words[0] == "rolit":
@@ -65,6 +65,10 @@ def test_map_names_every_module():
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!http)([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (ROOT / target).exists(), target
+
+
+def test_the_package_says_it_is_typed():
+    assert (ROOT / "rolit_env" / "py.typed").exists()
 
 
 def test_importing_the_package_brings_nothing_heavy():

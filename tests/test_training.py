@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -12,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rolit_env import GameBatch, make_agent, play_rounds
-from rolit_env.errors import CheckpointError, ConfigError, OutputError, RolitError
+from rolit_env.errors import CheckpointError, ConfigError, DivergedError, OutputError, RolitError
 from rolit_env.variant import all_variants
 from training import train as train_module
 from training.agent import NetworkAgent
@@ -197,10 +199,12 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, setting
     train_module.train(whole, tmp_path)
     assert whole.iteration == 9
 
-    interrupted = Learner.fresh(config)
+    # The interrupted one also evaluates after each iteration, which must not move the learner's random state.
+    interrupted = Learner.fresh(replace(config, evaluate_every=1e-9, evaluate_rounds=6))
     while not interrupted.finished:
         stop_at = interrupted.iteration + 4
         train_module.train(interrupted, tmp_path, lambda learner=interrupted, at=stop_at: learner.iteration == at)
+        assert len(interrupted.evaluations) == interrupted.iteration
         interrupted = load_checkpoint(tmp_path)
 
     (tensors, *rest), (resumed_tensors, *resumed_rest) = states(whole), states(interrupted)
@@ -209,6 +213,38 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path, setting
     assert len(tensors) > 4
     for name, tensor in tensors.items():
         assert torch.equal(tensor, resumed_tensors[name]), name
+
+
+def test_a_single_turn_teaches_nothing_and_breaks_nothing():
+    config = TrainConfig(size=4, games=1, hidden=(8,), opening_share=0.9)
+    learner = Learner.fresh(config)
+    rollout = play(learner.network, config, learner.rng, CPU)
+    one = replace(rollout, learns=torch.zeros_like(rollout.learns))
+    one.learns[-1] = True
+    before = {name: tensor.clone() for name, tensor in learner.network.state_dict().items()}
+    update(learner.network, learner.optimizer, one, config, learner.rng)
+    for name, tensor in learner.network.state_dict().items():
+        assert torch.equal(tensor, before[name])
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tmp_path):
+    learner = Learner.fresh(tiny(learning_rate=1e30, final_learning_rate=1e30))
+    save_checkpoint(learner, tmp_path)
+    before = (tmp_path / FILE_NAME).read_bytes()
+    with pytest.raises(DivergedError, match="lower learning_rate"):
+        train_module.train(learner, tmp_path)
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+def test_symmetry_leaves_the_first_ratio_at_one():
+    """Turned boards are judged against what the network says of turned boards, so nothing is clipped before it moves."""
+    config = tiny(symmetry=True, epochs=1, minibatch=24 * 32, learning_rate=0.0, bfloat16="never")
+    learner = Learner.fresh(config)
+    with torch.no_grad():
+        learner.network.policy.weight.mul_(100)
+    stats = update(learner.network, learner.optimizer, play(learner.network, config, learner.rng, CPU), config, learner.rng)
+    assert stats.clipped == 0
+    assert abs(stats.approx_kl) < 1e-4
 
 
 def test_the_seed_decides_the_run():
@@ -256,9 +292,19 @@ def test_bad_checkpoints_are_refused(run, tmp_path):
     with pytest.raises(CheckpointError, match="does not hold"):
         load_checkpoint(run)
     state = json.loads(metadata["state"])
-    for change in ({"size": 5}, {"colour": "red"}, {"turns": -1}):
+    for change in ({"size": 5}, {"colour": "red"}, {"turns": -1}, {"payoff": "money"}, {"games": 2.5}, {"hidden": "wide"}):
         save_file(tensors, path, metadata | {"state": json.dumps(state | {"config": state["config"] | change})})
         with pytest.raises(CheckpointError, match="can't go on"):
+            load_checkpoint(run)
+    for change in (
+        {"turns": "many"},
+        {"evaluations": 5},
+        {"seconds": None},
+        {"rng": {"bit_generator": "MT19937"}},
+        {"snapshots": 1},
+    ):
+        save_file(tensors, path, metadata | {"state": json.dumps(state | change)})
+        with pytest.raises(CheckpointError, match="does not hold"):
             load_checkpoint(run)
 
 
@@ -268,10 +314,13 @@ def test_an_unwritable_checkpoint_is_one_error_and_keeps_the_old_one(run, monkey
     def fail(*_args, **_kwargs):
         raise OSError("disk full")
 
-    monkeypatch.setattr("training.checkpoint.os.replace", fail)
-    with pytest.raises(OutputError, match="disk full"):
-        save_checkpoint(Learner.fresh(tiny(seed=9)), run)
-    assert (run / FILE_NAME).read_bytes() == before
+    for slip in ("training.checkpoint.save_file", "pathlib.Path.replace"):
+        with monkeypatch.context() as patch:
+            patch.setattr(slip, fail)
+            with pytest.raises(OutputError, match="can't be written"):
+                save_checkpoint(Learner.fresh(tiny(seed=9)), run)
+        assert (run / FILE_NAME).read_bytes() == before
+        assert len(list(run.iterdir())) == 1
     with pytest.raises(OutputError):
         save_checkpoint(Learner.fresh(TINY), run / "no" / "such" / "folder")
 
@@ -284,7 +333,7 @@ def test_an_unwritable_checkpoint_is_one_error_and_keeps_the_old_one(run, monkey
         ({"size": 4, "players": 3}, "no variant"),
         ({"games": 0}, "games=0 is out of range"),
         ({"clip": 1.5}, "clip=1.5 is out of range; allowed is 0 to 1"),
-        ({"minutes": 0}, "never end"),
+        ({"minutes": 0}, "nothing to do"),
         ({"hidden": ()}, "no network"),
         ({"opening_share": 1.0}, "opening_share=1.0"),
         ({"learning_rate": float("nan")}, "learning_rate=nan"),
@@ -298,7 +347,7 @@ def test_bad_settings_are_refused(settings, message):
 def test_unknown_setting_and_device_are_refused():
     with pytest.raises(ConfigError, match="there is no setting colour; known are size, players"):
         TrainConfig.from_dict({"colour": "red"})
-    for device in ("abacus", "cuda:99"):
+    for device in ("abacus", "cuda:99", "meta"):
         with pytest.raises(ConfigError, match="allowed are auto, cpu"):
             pick_device(TrainConfig(device=device))
 
@@ -319,8 +368,13 @@ def test_command_trains_resumes_and_explains(tmp_path, capsys):
     assert load_checkpoint(run).turns == 384
     assert any(path.name.startswith("events.out.tfevents") for path in run.iterdir())
 
-    code, out, err = run_train(capsys, "--resume", str(run), "--turns", "768")
+    hint = re.search(r"go on:  python -m training.train (.*)", out)[1].split()
+    code, out, err = run_train(capsys, *hint)
     assert code == 0, err
+    assert load_checkpoint(run).turns == 768
+    code, out, err = run_train(capsys, "--resume", str(run), "--minutes", "1e-6")
+    assert code == 0, err
+    assert "--minutes" in out
     assert load_checkpoint(run).turns == 768
 
     code, _, err = run_train(capsys, "--config", str(config), "--run", str(run))
@@ -340,11 +394,17 @@ def test_command_trains_resumes_and_explains(tmp_path, capsys):
         (["--resume", "nowhere"], "there is no checkpoint"),
         (["--resume", "nowhere", "--size", "6"], "size"),
         (["--run", "/proc/no/run"], "can't be made"),
+        (["--run", "{tmp}/" + "r" * 300], "too long"),
+        (["--resume", "r" * 300], "checkpoint"),
+        (["--config", "{root}/docs/game.png"], "no text in UTF-8"),
+        (["--seed", str(10**24)], "seed"),
+        (["--games", str(10**13), "--run", "{tmp}/run"], "games="),
+        (["--res", "runs/mine"], "res"),
         (["--device", "abacus", "--run", "{tmp}/run"], "device"),
     ],
 )
-def test_bad_command_lines_are_one_line_and_exit_2(tmp_path, capsys, argv, message):
-    code, out, err = run_train(capsys, *(argument.format(tmp=tmp_path) for argument in argv))
+def test_bad_command_lines_are_one_line_and_exit_2(tmp_path, capsys, request, argv, message):
+    code, out, err = run_train(capsys, *(argument.format(tmp=tmp_path, root=request.config.rootpath) for argument in argv))
     assert code == 2
     assert not out
     assert err.count("\n") == 1, err
@@ -360,6 +420,15 @@ def test_unknown_key_in_a_config_file_is_named(tmp_path, capsys):
     assert code == 2
     assert "lerning_rate" in err
     assert err.count("\n") == 1, err
+
+
+def test_every_setting_can_stand_in_a_file(tmp_path):
+    for bfloat16 in ("auto", "always", "never"):
+        config = TrainConfig(bfloat16=bfloat16, seed=3)
+        path = tmp_path / "all.yaml"
+        path.write_text(yaml.safe_dump(config.to_dict()))
+        options = train_module.parser().parse_args(["--config", str(path)]).as_dict()
+        assert TrainConfig.from_dict({key: options[key] for key in config.to_dict()}) == config
 
 
 def test_every_config_in_the_repository_loads(request):

@@ -7,7 +7,6 @@ counters, the random state and the results so far. Nothing is ever unpickled.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +16,13 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from rolit_env.errors import CheckpointError, OutputError, RolitError
+from rolit_env.files import replacing
 from training.config import TrainConfig
 from training.learner import Learner
 
 FILE_NAME = "checkpoint.safetensors"
 FORMAT = "rolit-checkpoint-1"
-COUNTERS = ("iteration", "turns", "seconds", "evaluations")
+COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list}
 
 
 def save_checkpoint(learner: Learner, run: Path) -> Path:
@@ -39,12 +39,11 @@ def save_checkpoint(learner: Learner, run: Path) -> Path:
         **{name: getattr(learner, name) for name in COUNTERS},
     }
     path = run / FILE_NAME
-    temporary = path.with_suffix(".tmp")
-    try:
-        save_file(tensors, temporary, metadata={"format": FORMAT, "state": json.dumps(state)})
-        os.replace(temporary, path)  # noqa: PTH105  (replaces atomically on every system)
-    except (OSError, SafetensorError) as error:
-        raise OutputError(f"the checkpoint {path} can't be written ({error})") from None
+    with replacing(path) as draft:
+        try:
+            save_file(tensors, draft, metadata={"format": FORMAT, "state": json.dumps(state)})
+        except (OSError, SafetensorError) as error:
+            raise OutputError(f"the checkpoint {path} can't be written ({error})") from None
     return path
 
 
@@ -64,19 +63,23 @@ def load_checkpoint(run: Path, **budget: float) -> Learner:
     try:
         config = TrainConfig.from_dict(state["config"] | budget)
         learner = Learner.fresh(config)
-        for name in COUNTERS:
+        for name, kind in COUNTERS.items():
+            if not isinstance(state[name], kind):
+                raise TypeError(f"{name} is {state[name]!r}")
             setattr(learner, name, state[name])
         learner.rng.bit_generator.state = state["rng"]
         learner.network.load_state_dict(_group(tensors, "network."))
         learner.pool.snapshots = [_group(tensors, f"snapshot.{index}.") for index in range(state["snapshots"])]
         for snapshot in learner.pool.snapshots:
-            for name, tensor in snapshot.items():
-                snapshot[name] = tensor.to(learner.device)
+            for name, tensor in learner.network.state_dict().items():
+                if snapshot[name].shape != tensor.shape:
+                    raise KeyError(f"a snapshot's {name} has shape {tuple(snapshot[name].shape)}")
+                snapshot[name] = snapshot[name].to(learner.device)
         _load_optimizer(learner, tensors)
-    except (KeyError, TypeError, RuntimeError) as error:  # RuntimeError: shapes or names that the network does not have
-        raise CheckpointError(f"{path} does not hold what its settings ask for ({str(error).splitlines()[0]})") from None
     except RolitError as error:
         raise CheckpointError(f"{path} can't go on with these settings: {error}") from None
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:  # RuntimeError: the network's shapes or names
+        raise CheckpointError(f"{path} does not hold what its settings ask for ({str(error).splitlines()[0]})") from None
     return learner
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
+from jsonargparse import ArgumentError, ArgumentParser
+
 from rolit_env.errors import ConfigError
 from rolit_env.payoffs import Payoff
 from rolit_env.variant import Variant, variant
@@ -18,8 +20,8 @@ class TrainConfig:
         size: Side of the board: 8, 6 or 4.
         players: Number of players: 2, 3 or 4.
         seed: Seed of everything random; the same seed and turn budget give the same run on the same machine.
-        minutes: Stop after this much training time, evaluation included; 0 for no limit.
-        turns: Stop after this many turns played; 0 for no limit.
+        minutes: Budget of training time, evaluation included; it counts when turns is 0.
+        turns: Budget of turns played, random openings included; 0 to go by minutes.
         games: Rounds played side by side in each iteration, B.
         opening_share: Each round starts with uniformly random turns, none to this part of all, which are not learnt from:
             diversity.
@@ -38,7 +40,7 @@ class TrainConfig:
         snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
         snapshot_every: Iterations between two snapshots.
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
-        bfloat16: Run the network in bfloat16: auto where the device computes with it, on, or off.
+        bfloat16: Run the network in bfloat16: auto (where the device computes with it), always or never.
         device: A torch device, or auto: a GPU where there is one.
         evaluate_every: Minutes between evaluations against the scripted agents; 0 for none.
         evaluate_rounds: Rounds of each of them.
@@ -61,13 +63,13 @@ class TrainConfig:
     clip: float = 0.2
     entropy: float = 0.03
     value_weight: float = 0.5
-    gae_lambda: float = 0.95
+    gae_lambda: float = 0.9
     max_grad_norm: float = 1.0
     symmetry: bool = False
     snapshot_share: float = 0.0
     snapshot_every: int = 25
     snapshots: int = 10
-    bfloat16: Literal["auto", "on", "off"] = "auto"
+    bfloat16: Literal["auto", "always", "never"] = "auto"
     device: str = "auto"
     evaluate_every: float = 1.0
     evaluate_rounds: int = 400
@@ -76,10 +78,10 @@ class TrainConfig:
     def __post_init__(self) -> None:
         _ = self.variant  # refuses sizes and players that are no variant
         for name, low, high in (
-            ("seed", 0, None),
+            ("seed", 0, 2**63 - 1),
             ("minutes", 0, None),
             ("turns", 0, None),
-            ("games", 1, None),
+            ("games", 1, 2**20),
             ("opening_share", 0, 0.9),
             ("learning_rate", 0, None),
             ("final_learning_rate", 0, None),
@@ -102,7 +104,7 @@ class TrainConfig:
                 allowed = f"{low} and up" if high is None else f"{low} to {high}"
                 raise ConfigError(f"{name}={value} is out of range; allowed is {allowed}")
         if not self.minutes and not self.turns:
-            raise ConfigError("minutes and turns are both 0, so the run would never end; give one of them")
+            raise ConfigError("minutes and turns are both 0, so there is nothing to do; give one of them")
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
 
@@ -122,10 +124,15 @@ class TrainConfig:
 
     @classmethod
     def from_dict(cls, settings: dict[str, Any]) -> TrainConfig:
-        """Read what `to_dict` gave. Raises `ConfigError` for unknown settings."""
+        """Read what `to_dict` gave. Raises `ConfigError` for unknown settings and values of the wrong type."""
         unknown = set(settings) - {field.name for field in fields(cls)}
         if unknown:
-            raise ConfigError(
-                f"there is no setting {', '.join(sorted(unknown))}; known are {', '.join(f.name for f in fields(cls))}"
-            )
-        return cls(**settings | {"hidden": tuple(settings.get("hidden", cls.hidden))})
+            known = ", ".join(field.name for field in fields(cls))
+            raise ConfigError(f"there is no setting {', '.join(sorted(unknown))}; known are {known}")
+        checker = ArgumentParser(exit_on_error=False)
+        checker.add_class_arguments(cls)
+        try:
+            checked = checker.parse_object(settings).as_dict()
+        except ArgumentError as error:
+            raise ConfigError(" ".join(str(error).split())) from None
+        return cls(**checked | {"hidden": tuple(checked["hidden"])})

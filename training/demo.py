@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
+from jsonargparse.typing import PositiveInt
 from rich.console import Console
 from rich.table import Table
 
@@ -30,7 +31,7 @@ WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from rolit_env.cli imp
 
 def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
     """Run all steps, each said aloud; return False when the person stopped the training."""
-    console = Console()
+    console = Console(markup=False, highlight=False)
     learner = _learner(config, run, minutes, console)
     if not learner.finished:
         console.rule(f"1. Training {learner.config.variant.name} by self-play, {learner.config.minutes:g} minutes")
@@ -58,7 +59,7 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
 
     console.rule("Results")
     console.print(_table(network, exported, rounds, learner))
-    console.print(f"\nThe policy is [bold]{policy}[/], its card {policy.with_suffix('.json')}. What to try next:\n")
+    console.print(f"\nThe policy is {policy}, its card {policy.with_suffix('.json')}. What to try next:\n", soft_wrap=True)
     against = f"--size {variant.size} --players {variant.players}"
     for command, purpose in (
         (f"rolit play --against {policy} {against}", "play against it yourself"),
@@ -66,7 +67,8 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
         (f"python -m training.train --resume {run} --minutes {2 * minutes:g}", "train on"),
         ("python -m training.train --config configs/8x8-4p.yaml --minutes 8", "train four players"),
     ):
-        console.print(f"  .venv/bin/{command}\n      [dim]{purpose}[/]", highlight=False, soft_wrap=True)
+        console.print(f"  .venv/bin/{command}", soft_wrap=True)
+        console.print(f"      {purpose}", style="dim")
     return True
 
 
@@ -74,7 +76,7 @@ def _learner(config: Path, run: Path, minutes: float, console: Console) -> Learn
     """Bring back the learner of an earlier call, or start one."""
     if not (run / FILE_NAME).exists():
         return prepare(["--config", str(config), "--run", str(run), "--minutes", str(minutes)])[0]
-    learner = load_checkpoint(run, minutes=minutes)
+    learner = load_checkpoint(run, minutes=minutes, turns=0)
     console.print(
         f"Found {run} with {learner.seconds / 60:.1f} minutes of training; going on with it (remove it to start anew)."
     )
@@ -94,7 +96,7 @@ def _evaluate_without_torch(policy: Path, rounds: int, learner: Learner) -> dict
 
 def _table(network: dict[str, Any], exported: dict[str, Any], rounds: int, learner: Learner) -> Table:
     table = Table(
-        title=f"win share over {rounds} rounds, both seats equally often, 95 % intervals",
+        title=f"win share over {rounds} rounds, every seat equally often, 95 % intervals",
         caption=f"{learner.turns:,} turns in {learner.seconds / 60:.1f} minutes of training",
     )
     table.add_column("against")
@@ -113,12 +115,15 @@ def _share(result: dict[str, Any]) -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return 0, 1 when stopped, or 2 after one line about what was wrong with it."""
     parser = ArgumentParser(
-        prog="python -m training.demo", description="Train, evaluate and export a policy.", exit_on_error=False
+        prog="python -m training.demo",
+        description="Train, evaluate and export a policy.",
+        exit_on_error=False,
+        allow_abbrev=False,
     )
     parser.add_argument("--config", type=str, default="configs/8x8-2p.yaml", help="settings of the training")
     parser.add_argument("--run", type=str, default="runs/demo", help="folder for the run and the exported policy")
     parser.add_argument("--minutes", type=float, default=8.0, help="training time")
-    parser.add_argument("--rounds", type=int, default=2000, help="rounds of each evaluation")
+    parser.add_argument("--rounds", type=PositiveInt, default=2000, help="rounds of each evaluation")
 
     def body() -> int:
         options = parser.parse_args(argv)

@@ -14,8 +14,8 @@ def pick_device(config: TrainConfig) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(config.device)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch built without CUDA fails an assertion
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:  # the last two: no CUDA in this torch, no data
         reason = str(error).splitlines()[0]
         raise ConfigError(
             f"device={config.device!r} can't be used here ({reason}); allowed are auto, cpu, and GPUs present"
@@ -25,7 +25,7 @@ def pick_device(config: TrainConfig) -> torch.device:
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
     """Return the context in which the network runs: bfloat16 where the settings and the device want it."""
-    enabled = config.bfloat16 == "on" or (config.bfloat16 == "auto" and computes_bfloat16(device))
+    enabled = config.bfloat16 == "always" or (config.bfloat16 == "auto" and computes_bfloat16(device))
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 

@@ -12,11 +12,14 @@ from rich.table import Table
 from training.learner import Learner
 from training.ppo import UpdateStats
 
+SECONDS_BETWEEN_LINES = 60
+"""Where there is no terminal, a line comes at least this often."""
+
 
 class Display:
     """A progress bar, the speed and where the time goes, the losses, and the win shares so far.
 
-    In a terminal it is drawn in place; elsewhere (a log file) each evaluation writes one line.
+    In a terminal it is drawn in place; elsewhere (a log file) there is a line a minute and for each evaluation.
     """
 
     def __init__(self, learner: Learner, console: Console | None = None) -> None:
@@ -33,6 +36,7 @@ class Display:
         self._live = Live(self._render(), console=self.console, refresh_per_second=4, transient=False)
         self._interactive = self.console.is_terminal
         self._turns_before, self._seconds_before = learner.turns, learner.seconds
+        self._evaluations_shown, self._line_at = len(learner.evaluations), learner.seconds
 
     def __enter__(self) -> Display:
         if self._interactive:
@@ -45,34 +49,25 @@ class Display:
 
     def iteration(self, stats: UpdateStats, clock: dict[str, float]) -> None:
         """Show an iteration: the update's figures and the seconds spent so far on play, learn and evaluate."""
-        if not self._interactive:
-            return
         learner = self._learner
-        self._bar.update(self._task, completed=learner.progress, left=self._time_left())
         total = sum(clock.values()) or 1.0
-        grid = Table.grid(padding=(0, 3))
-        grid.add_row("turns", f"{learner.turns:,}", f"{self._speed():,.0f} a second")
-        grid.add_row("time", " · ".join(f"{name} {seconds / total:.0%}" for name, seconds in clock.items()))
-        grid.add_row(
-            "learning",
-            f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}",
-            f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%} · explained {stats.explained_variance:.2f}",
-        )
-        self._figures = grid
-        self._live.update(self._render())
-
-    def evaluation(self) -> None:
-        """Show the latest evaluation."""
+        split = " · ".join(f"{name} {seconds / total:.0%}" for name, seconds in clock.items())
+        speed = f"{self._speed():,.0f} a second"
+        losses = f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}"
         if self._interactive:
+            self._bar.update(self._task, completed=learner.progress, left=self._time_left())
+            self._figures = Table.grid(padding=(0, 3))
+            self._figures.add_row("turns", f"{learner.turns:,}", speed)
+            self._figures.add_row("time", split)
+            policy = f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%} · explained {stats.explained_variance:.2f}"
+            self._figures.add_row("learning", losses, policy)
             self._live.update(self._render())
-            return
-        learner = self._learner
-        self.console.print(
-            f"{learner.progress:4.0%}  {learner.turns:>11,} turns  {self._speed():>7,.0f} a second  "
-            f"{_shares(learner.evaluations[-1]['win_share'])}  {self._time_left()}",
-            highlight=False,
-            soft_wrap=True,
-        )
+        elif len(learner.evaluations) > self._evaluations_shown or learner.seconds - self._line_at >= SECONDS_BETWEEN_LINES:
+            shares = learner.evaluations[-1]["win_share"] if len(learner.evaluations) > self._evaluations_shown else {}
+            results = "".join(f" · {name} {share:.3f}" for name, share in shares.items())
+            done = f"{learner.progress:4.0%} · {learner.turns:,} turns · {speed} · {self._time_left()}"
+            self.console.print(f"{done} · {split} · {losses}{results}", highlight=False, soft_wrap=True)
+            self._evaluations_shown, self._line_at = len(learner.evaluations), learner.seconds
 
     def _render(self) -> Group:
         results = Table(box=None, padding=(0, 2), title="win share, every seat equally often", title_justify="left")
@@ -91,14 +86,9 @@ class Display:
 
     def _time_left(self) -> str:
         learner, config = self._learner, self._learner.config
-        guesses = []
-        if config.turns and self._speed() > 0:
-            guesses.append((config.turns - learner.turns) / self._speed())
-        if config.minutes:
-            guesses.append(60 * config.minutes - learner.seconds)
-        minutes, seconds = divmod(max(round(min(guesses, default=0)), 0), 60)
+        if config.turns:
+            left = (config.turns - learner.turns) / max(self._speed(), 1e-9)
+        else:
+            left = 60 * config.minutes - learner.seconds
+        minutes, seconds = divmod(max(round(left), 0), 60)
         return f"{minutes}:{seconds:02} left"
-
-
-def _shares(win_share: dict[str, float]) -> str:
-    return "  ".join(f"{name} {share:.3f}" for name, share in win_share.items())

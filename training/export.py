@@ -12,12 +12,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import platform
 import shlex
 import subprocess
 import sys
-import tempfile
 import warnings
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +31,8 @@ from torch import Tensor, nn
 from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.agents import PolicyAgent
 from rolit_env.agents.policy import OBSERVATION_VERSION
-from rolit_env.errors import ModelFileError, OutputError
+from rolit_env.errors import ModelFileError, OptionError, OutputError
+from rolit_env.files import replacing
 from training.checkpoint import load_checkpoint
 from training.command import run_command
 from training.learner import Learner
@@ -56,25 +55,21 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
     """
     if out.suffix != ".onnx":
         raise OutputError(f"{out} must end in .onnx")
+    if rounds < 1:
+        raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        folder = tempfile.TemporaryDirectory(dir=out.parent, prefix=".export-")
     except OSError as error:
         raise OutputError(f"{out} can't be written ({error.strerror})") from None
-    with folder as temporary:
-        model_path = Path(temporary, out.name)
-        _write_graph(learner, model_path)
-        card = _describe(learner, out, model_path)
-        card_path = model_path.with_suffix(".json")
-        _write_card(card, card_path)
-        check_parity(learner, PolicyAgent(model_path))
-        card["results"] = _measure(learner, model_path, out, rounds, seed)
-        _write_card(card, card_path)
-        try:
-            os.replace(model_path, out)  # noqa: PTH105  (replaces atomically on every system)
-            os.replace(card_path, out.with_suffix(".json"))  # noqa: PTH105
-        except OSError as error:
-            raise OutputError(f"{out} can't be written ({error.strerror})") from None
+    # The drafts lie side by side under one name, as policy and card do.
+    with replacing(out.with_suffix(".json")) as card_draft, replacing(out) as draft:
+        _write_graph(learner, draft)
+        card = _describe(learner, out, draft)
+        _write_card(card, card_draft)
+        exported = PolicyAgent(draft)
+        check_parity(learner, exported)
+        card["results"] = _measure(learner, exported, out, rounds, seed)
+        _write_card(card, card_draft)
     return card
 
 
@@ -160,13 +155,12 @@ def _describe(learner: Learner, out: Path, model_path: Path) -> dict[str, Any]:
     }
 
 
-def _measure(learner: Learner, model_path: Path, out: Path, rounds: int, seed: int) -> dict[str, Any]:
+def _measure(learner: Learner, agent: PolicyAgent, out: Path, rounds: int, seed: int) -> dict[str, Any]:
     """Play the exported file against each scripted agent, as the command noted beside the results does."""
     config = learner.config
     command = ["rolit", "evaluate", str(out), "--against", *OPPONENTS, "--size", str(config.size)]
     command += ["--players", str(config.players), "--rounds", str(rounds), "--seed", str(seed)]
     results = {}
-    agent = PolicyAgent(model_path)
     agent.name = str(out)
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
@@ -203,6 +197,7 @@ def parser() -> ArgumentParser:
         prog="python -m training.export",
         description="Export a run's policy to one ONNX file and a card with its measured results.",
         exit_on_error=False,
+        allow_abbrev=False,
     )
     options.add_argument("run", type=str, help="folder of the run")
     options.add_argument("--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx")

@@ -10,13 +10,8 @@ import torch
 
 from training.config import TrainConfig
 from training.device import pick_device
-from training.network import MLP
+from training.network import Network, make_network
 from training.opponents import SnapshotPool
-
-
-def make_network(config: TrainConfig) -> MLP:
-    """Build the network that the settings describe, with fresh weights, on the CPU."""
-    return MLP(config.size, config.players, config.hidden)
 
 
 @dataclass
@@ -38,7 +33,7 @@ class Learner:
 
     config: TrainConfig
     device: torch.device
-    network: MLP
+    network: Network
     optimizer: torch.optim.Adam
     rng: np.random.Generator
     pool: SnapshotPool
@@ -49,9 +44,9 @@ class Learner:
 
     @classmethod
     def fresh(cls, config: TrainConfig) -> Learner:
-        """Start a run. Weights depend on the seed alone; the global random states are left as they are."""
+        """Start a run. Weights depend on the seed alone; torch's global random states are left as they are."""
         device = pick_device(config)
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng():
             torch.manual_seed(config.seed)
             network = make_network(config).to(device)
             pool = SnapshotPool(lambda: make_network(config).to(device), config.snapshots)
@@ -60,14 +55,12 @@ class Learner:
 
     @property
     def progress(self) -> float:
-        """Part of the budget that is used up, 0 to 1: of turns where they are limited, else of minutes."""
+        """Part of the budget that is used up, 0 to 1."""
         config = self.config
         used = self.turns / config.turns if config.turns else self.seconds / (60 * config.minutes)
         return min(used, 1.0)
 
     @property
     def finished(self) -> bool:
-        """Whether one of the budgets is used up."""
-        config = self.config
-        out_of_turns = bool(config.turns) and self.turns >= config.turns
-        return out_of_turns or (bool(config.minutes) and self.seconds >= 60 * config.minutes)
+        """Whether the budget is used up."""
+        return self.progress == 1.0

@@ -8,14 +8,15 @@ Legend: N positions, n side, A = n·n actions, P players.
 from __future__ import annotations
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from rolit_env import GameBatch
+from training.config import TrainConfig
 
 WORDS = 5
 """Words of a position: the mover's balls, the others' in turn order, neutral balls, and the legal cells."""
@@ -24,19 +25,24 @@ ILLEGAL = -1e9
 """Logit of an illegal cell: finite, so that softmax and exporters stay free of NaN, and its probability exactly 0."""
 
 
-class Network(Protocol):
-    """What the learner needs of a network, an `nn.Module` as well."""
+class Network(nn.Module, ABC):
+    """What the learner, the arena and the exporter need of a network."""
 
-    def __call__(self, words: Tensor) -> tuple[Tensor, Tensor]:
+    @abstractmethod
+    def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """Return masked logits, float32 [N, A], and values, float32 [N, P], from words, int64 [N, 5].
 
         Values belong to the mover first, then to the others in turn order, and sum to zero as payoffs do.
         """
-        ...
 
+    @abstractmethod
     def from_planes(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same from planes, float32 [N, 4, n, n], and legal mask, float32 [N, A]: the form that is exported."""
-        ...
+
+
+def make_network(config: TrainConfig) -> Network:
+    """Build the network that the settings describe, with fresh weights, on the CPU."""
+    return MLP(config.size, config.players, config.hidden)
 
 
 def position_words(games: GameBatch) -> Tensor:
@@ -45,7 +51,7 @@ def position_words(games: GameBatch) -> Tensor:
     return torch.from_numpy(words.view(np.int64))
 
 
-class MLP(nn.Module):
+class MLP(Network):
     """A plain perceptron on the five planes (the legal cells tell it about captures, which lines of balls it can't see).
 
     Args:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from torch import Tensor, nn
+from torch import Tensor
+
+from training.network import Network
 
 
 class SnapshotPool:
@@ -19,18 +21,18 @@ class SnapshotPool:
         snapshots: State dictionaries, oldest first.
     """
 
-    def __init__(self, make_network: Callable[[], nn.Module], capacity: int) -> None:
+    def __init__(self, make_network: Callable[[], Network], capacity: int) -> None:
         self.capacity = capacity
         self.snapshots: list[dict[str, Tensor]] = []
         self._network = make_network()
 
-    def add(self, network: nn.Module, rng: np.random.Generator) -> None:
+    def add(self, network: Network, rng: np.random.Generator) -> None:
         """Keep a copy of the network's weights."""
         if len(self.snapshots) == self.capacity:
             del self.snapshots[rng.integers(self.capacity)]
         self.snapshots.append({name: tensor.detach().clone() for name, tensor in network.state_dict().items()})
 
-    def draw(self, rng: np.random.Generator) -> nn.Module | None:
+    def draw(self, rng: np.random.Generator) -> Network | None:
         """Return a network with the weights of one snapshot, each equally likely; None while there is none.
 
         The same module is used again by the next draw.

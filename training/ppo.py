@@ -5,12 +5,14 @@ Legend: T turns of a round, B rounds, A actions, P players, N turns that are lea
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from rolit_env.errors import DivergedError
 from rolit_env.symmetry import cell_permutations, transform_words
 from training.config import TrainConfig
 from training.device import autocast
@@ -58,24 +60,27 @@ def mover_first(by_seat: Tensor) -> Tensor:
 def update(
     network: Network, optimizer: torch.optim.Optimizer, rollout: Rollout, config: TrainConfig, rng: np.random.Generator
 ) -> UpdateStats:
-    """Improve the network on one rollout with PPO's clipped objective."""
+    """Improve the network on one rollout with PPO's clipped objective. Raises `DivergedError` when the loss is not finite."""
     returns = lambda_returns(rollout.values, rollout.payoffs, config.gae_lambda)
     targets = mover_first(returns)[rollout.learns]
     values = mover_first(rollout.values)[rollout.learns]
     advantages = (targets - values)[:, 0]
-    advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+    advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)
     words, actions, log_probs = (
         rollout.words[rollout.learns],
         rollout.actions[rollout.learns],
         rollout.log_probs[rollout.learns],
     )
 
+    if len(actions) < 2:  # nothing to compare an advantage with
+        return UpdateStats(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sums = torch.zeros(5, device=words.device)
     steps = 0
     for _ in range(config.epochs):
         if config.symmetry:
             words, actions = _shuffle_symmetries(words, actions, config.size, rng)
+            log_probs = _log_probs(network, words, actions, config)  # a network may see a turned board differently
         order = torch.from_numpy(rng.permutation(len(actions))).to(words.device)
         for batch in order.split(config.minibatch):
             if len(batch) * 2 < config.minibatch and steps:
@@ -98,9 +103,19 @@ def update(
                 clipped = ((ratio - 1).abs() > config.clip).float().mean()
                 sums += torch.stack([policy_loss, value_loss, entropy, clipped, (ratio - 1 - ratio_log).mean()])
             steps += 1
-    explained = 1 - (targets - values).var() / (targets.var() + 1e-8)
+    explained = 1 - (targets - values).var(correction=0) / (targets.var(correction=0) + 1e-8)
     means = (sums / steps).tolist()
+    if not all(math.isfinite(mean) for mean in means):
+        raise DivergedError("the loss is no longer a finite number; go on from the last checkpoint with a lower learning_rate")
     return UpdateStats(*means, explained_variance=explained.item())
+
+
+@torch.no_grad()
+def _log_probs(network: Network, words: Tensor, actions: Tensor, config: TrainConfig) -> Tensor:
+    """Return the log probability of each action, float32 [N]."""
+    with autocast(config, words.device):
+        parts = [network(part)[0].log_softmax(dim=1) for part in words.split(config.minibatch)]
+    return torch.cat(parts).gather(1, actions[:, None]).squeeze(1)
 
 
 def _shuffle_symmetries(words: Tensor, actions: Tensor, size: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:

@@ -28,7 +28,6 @@ class Rollout:
         values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P].
         learns: Whether the learner chose the action itself, bool [T, B]; not in random openings nor for snapshots.
         payoffs: What each seat got, float32 [B, P].
-        entropy: Mean entropy of the learner's choices, a scalar.
     """
 
     words: Tensor
@@ -37,7 +36,6 @@ class Rollout:
     values: Tensor
     learns: Tensor
     payoffs: Tensor
-    entropy: Tensor
 
 
 @torch.no_grad()
@@ -56,7 +54,6 @@ def play(
     log_probs = torch.empty(plies, count, device=device)
     values = torch.empty(plies, count, players, device=device)
     learns = torch.empty(plies, count, dtype=torch.bool, device=device)
-    entropies = torch.empty(plies, count, device=device)
 
     opening_turns = torch.from_numpy(rng.integers(config.opening_turns + 1, size=count)).to(device)
     learner_seat = torch.full((count,), -1, device=device)  # −1: every seat
@@ -83,10 +80,8 @@ def play(
             # Of logits minus the log of exponential noise, the largest is a draw from their softmax (and noise can be 0).
             noise = torch.from_numpy(rng.standard_exponential(choice.shape, dtype=np.float32)).to(device)
             actions[ply] = (choice - noise.clamp(min=1e-30).log()).argmax(dim=1)
-            all_log_probs = logits.log_softmax(dim=1)
-            log_probs[ply] = all_log_probs.gather(1, actions[ply][:, None]).squeeze(1)
-            entropies[ply] = -(all_log_probs.exp() * all_log_probs).sum(dim=1)
+            log_probs[ply] = logits.log_softmax(dim=1).gather(1, actions[ply][:, None]).squeeze(1)
             games.step(actions[ply].cpu().numpy())
 
     payoffs = torch.from_numpy(games.payoffs(config.payoff)).to(device)
-    return Rollout(words, actions, log_probs, values, learns, payoffs, entropies[learns].mean())
+    return Rollout(words, actions, log_probs, values, learns, payoffs)

@@ -21,7 +21,7 @@ from jsonargparse import ArgumentParser
 from torch.utils.tensorboard import SummaryWriter
 
 from rolit_env import make_agent, play_rounds
-from rolit_env.errors import OutputError
+from rolit_env.errors import ConfigError, OutputError
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
 from training.command import run_command
@@ -35,9 +35,10 @@ OPPONENTS = ("random", "greedy", "positional")
 
 
 def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda: False) -> None:
-    """Train until the budget is used up or `should_stop` says so (asked after each iteration), then save.
+    """Train until the budget is used up or `should_stop` says so (asked after each iteration), and save.
 
-    Writes checkpoints and TensorBoard figures into `run`, a folder that exists.
+    Writes checkpoints and TensorBoard figures into `run`, a folder that exists. Raises `DivergedError` when the loss is no
+    longer finite (the last checkpoint stays) and `OutputError` when a checkpoint can't be written.
     """
     config = learner.config
     clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
@@ -68,21 +69,17 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
             clock["play"] += played - started
             clock["learn"] += learnt - played
             _log_update(writer, learner, stats, rate)
-            display.iteration(stats, clock)
 
-            # 4. Evaluate and save now and then. Neither touches the learner's random state.
-            if config.evaluate_every and learner.seconds - evaluated >= 60 * config.evaluate_every:
+            # 4. Evaluate now and then and at the end, without touching the learner's random state, and save.
+            due = learner.seconds - evaluated >= 60 * config.evaluate_every
+            if config.evaluate_every and (due or learner.finished):
                 _evaluate(learner, writer)
                 clock["evaluate"] += time.monotonic() - learnt
-                learner.seconds = time.monotonic() - begun
-                evaluated = learner.seconds
-                display.evaluation()
+                learner.seconds = evaluated = time.monotonic() - begun
+            display.iteration(stats, clock)
             if learner.seconds - saved >= 60 * config.save_every:
                 save_checkpoint(learner, run)
                 saved = learner.seconds
-        if config.evaluate_every and learner.iteration:
-            _evaluate(learner, writer)
-            display.evaluation()
     save_checkpoint(learner, run)
 
 
@@ -148,6 +145,7 @@ def parser() -> ArgumentParser:
         prog="python -m training.train",
         description="Train a Rolit policy by self-play PPO. Settings come from --config and from the options, which win.",
         exit_on_error=False,
+        allow_abbrev=False,
     )
     new_run.add_argument("--config", action="config", help="YAML file with settings, such as configs/8x8-2p.yaml")
     new_run.add_argument("--run", type=str | None, help="folder for checkpoint and logs (default: runs/ and the variant)")
@@ -160,7 +158,7 @@ def parser() -> ArgumentParser:
 
 def resume_parser() -> ArgumentParser:
     """Return the parser of a command line that goes on with a run."""
-    resumed = ArgumentParser(prog="python -m training.train", exit_on_error=False)
+    resumed = ArgumentParser(prog="python -m training.train", exit_on_error=False, allow_abbrev=False)
     resumed.add_argument("--resume", type=str, required=True, help="folder of a run to go on with")
     resumed.add_argument("--minutes", type=float | None, help="new budget in minutes, what is done included")
     resumed.add_argument("--turns", type=int | None, help="new budget in turns, what is done included")
@@ -168,14 +166,19 @@ def resume_parser() -> ArgumentParser:
 
 
 def prepare(argv: list[str]) -> tuple[Learner, Path]:
-    """Turn the command line into a learner and its folder."""
+    """Turn the command line into a learner and its folder. Raises the errors that `run_command` explains."""
     if any(argument.split("=")[0] == "--resume" for argument in argv):
         options = resume_parser().parse_args(argv)
-        budget = {name: options[name] for name in ("minutes", "turns") if options[name] is not None}
+        # The budget that is given replaces the other one.
+        budget = (
+            {"turns": options.turns} if options.turns else {"turns": 0, "minutes": options.minutes} if options.minutes else {}
+        )
         return load_checkpoint(Path(options.resume), **budget), Path(options.resume)
-    options = parser().parse_args(argv).as_dict()
-    run = options.pop("run")
-    config = TrainConfig.from_dict({key: value for key, value in options.items() if key not in ("config", "resume")})
+    settings = parser().parse_args(argv).as_dict()
+    run, resume, _ = (settings.pop(name) for name in ("run", "resume", "config"))
+    if resume:
+        raise ConfigError("a run is resumed by the option --resume, written in full; only --minutes and --turns go with it")
+    config = TrainConfig.from_dict(settings)
     path = Path(run or f"runs/{config.variant.name}")
     return start_run(config, path), path
 
@@ -190,8 +193,9 @@ def _run(argv: list[str]) -> int:
     with stop_on_interrupt() as should_stop:
         train(learner, run, should_stop)
     ended = "budget used up" if learner.finished else "stopped"
+    longer = f"--turns {2 * learner.turns}" if learner.config.turns else f"--minutes {learner.seconds / 60 + 8:.0f}"
     print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
-    print(f"go on:  python -m training.train --resume {run} --minutes {learner.seconds / 60 + 8:.0f}")
+    print(f"go on:  python -m training.train --resume {run} {longer}")
     print(f"export: python -m training.export {run} --out models/{learner.config.variant.name}.onnx")
     return 0
 

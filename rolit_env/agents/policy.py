@@ -81,7 +81,7 @@ def read_card(path: Path) -> dict[str, Any]:
         card = json.loads(card_path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelFileError(f"{path} has no card: {card_path} must lie beside it") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ModelFileError(f"the card {card_path} can't be read as JSON ({error})") from None
     if not isinstance(card, dict):
         raise ModelFileError(f"the card {card_path} must be a JSON object")
@@ -101,9 +101,13 @@ def card_variant(card: dict[str, Any], path: Path) -> Variant:
 
 
 def _check_sum(card: dict[str, Any], path: Path) -> None:
-    # Model and card are two files; the sum tells when one was replaced and the other was not.
-    if card.get("sha256") not in (None, hashlib.sha256(path.read_bytes()).hexdigest()):
-        raise ModelFileError(f"{path} is not the file its card describes (their SHA-256 sums differ); export both again")
+    # Model and card are two files; the sum tells when one was replaced and the other was not. Cards by hand may lack it.
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ModelFileError(f"{path} can't be read ({error.strerror})") from None
+    if card.get("sha256", found) != found:
+        raise ModelFileError(f"{path} is not the file its card describes (SHA-256 sums differ); export both again")
 
 
 def _open_session(path: Path) -> Any:
