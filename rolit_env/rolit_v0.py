@@ -44,7 +44,9 @@ An illegal action (the cell is occupied, is next to no ball, or misses a mandato
 termination. With `illegal_move="retry"`, the booklet's rule, nothing changes and the same agent moves again;
 `infos[agent]["illegal_moves"]` counts how often that happened to an agent in this round.
 
-What is no action at all, such as −1 or 99, is refused by an error and changes nothing.
+What is no action at all, such as −1, 99, 29.0, True or "f4", is refused by an `ActionError` and changes nothing. Python's
+and NumPy's ints are actions, and so are their arrays of shape (). An agent whose round is over takes only None, and once
+all agents have left the round a step raises `RoundOverError`.
 
 ### Rewards
 
@@ -91,6 +93,7 @@ A window stays with the original.
 from __future__ import annotations
 
 import copy
+import reprlib
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -107,7 +110,7 @@ from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
 
 from rolit_env import render
 from rolit_env.board import Board
-from rolit_env.errors import IllegalMoveError, OptionError, RoundOverError
+from rolit_env.errors import ActionError, IllegalMoveError, OptionError, RoundOverError
 from rolit_env.payoffs import Payoff, check_payoff
 from rolit_env.variant import COLORS, PLAYING_COLORS, variant
 
@@ -117,6 +120,8 @@ Planes = npt.NDArray[np.int8]
 
 ILLEGAL_MOVES = ("terminate", "retry")
 RENDER_MODES = ("ansi", "rgb_array", "human")
+
+_NO_ROUND = "no round is on, because none was started or all agents have left it; start one with reset()"
 
 
 def env(
@@ -129,18 +134,36 @@ def env(
 ) -> WrappedEnv:
     """Return the environment in PettingZoo's usual wrappers, which refuse bad actions and calls out of order.
 
-    The arguments are those of `raw_env`; see the module's documentation. Raises as `raw_env` does.
+    The arguments are those of `raw_env`; see the module's documentation. Raises as `raw_env` does. Calls before the first
+    `reset` raise PettingZoo's own errors.
     """
     wrapped: pettingzoo.AECEnv = raw_env(size, players, starter, reward, illegal_move, render_mode)
     if illegal_move == "terminate":
         wrapped = TerminateIllegalWrapper(wrapped, illegal_reward=-1)
     # Outside of it, so that an action off the board is refused before the mask is asked about it.
-    wrapped = AssertOutOfBoundsWrapper(wrapped)
+    wrapped = OutOfBoundsWrapper(wrapped)
     return WrappedEnv(wrapped)
 
 
-class WrappedEnv(OrderEnforcingWrapper):  # type: ignore[misc]  # PettingZoo has no types
+class OutOfBoundsWrapper(AssertOutOfBoundsWrapper):  # type: ignore[misc]  # PettingZoo has no types
+    """PettingZoo's wrapper, with an error that says what is allowed."""
+
+    def step(self, action: int | None) -> None:
+        """Pass an action on, as an int. Raises `ActionError` when the agent is in the round and it is no action."""
+        agent = self.agent_selection
+        if not (self.terminations[agent] or self.truncations[agent]):
+            action = _checked_action(action, self.action_space(agent).n)
+        self.env.step(action)
+
+
+class WrappedEnv(OrderEnforcingWrapper):  # type: ignore[misc]
     """What `env` returns: PettingZoo's outermost wrapper, and `clone`."""
+
+    def step(self, action: int | None) -> None:
+        """Step as `raw_env` does, with all wrappers. Raises `RoundOverError` where PettingZoo's wrapper only warns."""
+        if self._has_reset and not self.agents:
+            raise RoundOverError(_NO_ROUND)
+        super().step(action)
 
     def clone(self) -> WrappedEnv:
         """Return an independent copy of the whole environment with all its wrappers.
@@ -187,6 +210,8 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
     ) -> None:
         super().__init__()
         self._variant = variant(size, players)
+        # Its own ints from here on: 8.0 finds the variant too, but makes no space.
+        size, players, cells = self._variant.size, self._variant.players, self._variant.cells
         colors = self._variant.colors
         self._starter = self._checked_starter(starter)
         self._reward = check_payoff(reward)
@@ -201,7 +226,6 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
 
         self._planes = {COLORS[color]: self._variant.slot_colors(color) for color in PLAYING_COLORS[players]}
         self._next = dict(zip(colors, colors[1:] + colors[:1], strict=True))
-        cells = self._variant.cells
         self.possible_agents: list[str] = list(colors)
         self.agents: list[str] = []
         self.action_spaces = {agent: spaces.Discrete(cells) for agent in colors}
@@ -263,20 +287,18 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
 
         Raises:
             IllegalMoveError: for an illegal action, unless `illegal_move` is `retry`.
-            ActionError: for anything that is no action.
-            RoundOverError: when all agents have left the finished round.
+            ActionError: for anything that is no action, names of cells as well.
+            RoundOverError: when all agents have left the finished round, or none was started.
             Nothing changes when one of these is raised.
         """
         if not self.agents:
-            raise RoundOverError("the round is over and all agents have left it; start a new one with reset()")
+            raise RoundOverError(_NO_ROUND)
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
-        if isinstance(action, np.ndarray) and action.shape == ():
-            action = action[()]  # the action space contains these too
         try:
-            self._board.push(action)  # type: ignore[arg-type]  # None is refused there as any other non-action
+            self._board.push(_checked_action(action, self._variant.cells))
         except IllegalMoveError:
             if self._illegal_move == "terminate":
                 raise
@@ -353,6 +375,16 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
 
     def _info(self, illegal_moves: int) -> dict[str, int]:
         return {"illegal_moves": illegal_moves} if self._illegal_move == "retry" else {}
+
+
+def _checked_action(action: object, cells: int) -> int:
+    """Return an action of a board of so many cells as an int, or raise `ActionError`."""
+    given = action[()] if isinstance(action, np.ndarray) and action.shape == () else action
+    # Truth values are Python's ints and time spans NumPy's; neither is meant as a cell.
+    if isinstance(given, bool | np.timedelta64) or not isinstance(given, int | np.integer) or not 0 <= given < cells:
+        shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
+        raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
+    return int(given)
 
 
 def _unpack(words: Sequence[int], cells: int) -> Planes:

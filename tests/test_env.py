@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 import pickle
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import numpy as np
 import pettingzoo
 import pytest
 from gymnasium.utils import EzPickle
-from pettingzoo.test import api_test, seed_test
+from pettingzoo.test import api_test, parallel_api_test, parallel_seed_test, seed_test
 from pettingzoo.test.state_test import test_state as check_state
 from pettingzoo.test.state_test import test_state_space as check_state_space
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
@@ -37,6 +36,16 @@ KNOWN_API_WARNINGS = (
 
 # One cell for each rule that red's first turn on 8x8 can break.
 ILLEGAL_FIRST_MOVES = [("d4", "occupied"), ("a1", "not_adjacent"), ("c3", "capture_missed")]
+
+# What is no action for an agent in the round, whatever the cell. The wrappers and `raw_env` must agree on it.
+NO_ACTIONS = [
+    *(99, -1, 64, None, 19.0, True, False, "f4", "19", [19], {}),
+    *(np.float32(19), np.True_, np.int64(64), np.int8(-1), np.timedelta64(19), np.timedelta64(19, "D")),
+    *(np.array([19]), np.array([[19], [20]]), np.zeros((8, 8)), np.array(19.0), np.array(True), np.array(64), np.array("f4")),
+]
+
+# Only None is right for an agent whose round is over, so each of these must be refused for that, good cell or not.
+DEAD_ACTIONS = (0, 99, "f4", True)
 
 
 def layers(env):
@@ -123,6 +132,8 @@ def test_pettingzoo_suites(size, players, illegal_move):
         seed_test(make, num_cycles=100)
         check_state_space(make())
         check_state(make(), num_cycles=100)
+        parallel_api_test(turn_based_aec_to_parallel(make()), num_cycles=100)
+        parallel_seed_test(lambda: turn_based_aec_to_parallel(make()), num_cycles=100)
 
 
 @pytest.mark.parametrize(("size", "players"), VARIANTS)
@@ -163,10 +174,11 @@ def test_import_stays_light():
 
 def test_wrapper_order():
     names = [type(layer) for layer in layers(rolit_v0.env())]
-    assert names == [rolit_v0.WrappedEnv, AssertOutOfBoundsWrapper, TerminateIllegalWrapper, rolit_v0.raw_env]
+    assert names == [rolit_v0.WrappedEnv, rolit_v0.OutOfBoundsWrapper, TerminateIllegalWrapper, rolit_v0.raw_env]
     assert issubclass(rolit_v0.WrappedEnv, OrderEnforcingWrapper)
+    assert issubclass(rolit_v0.OutOfBoundsWrapper, AssertOutOfBoundsWrapper)
     retry = [type(layer) for layer in layers(rolit_v0.env(illegal_move="retry"))]
-    assert retry == [rolit_v0.WrappedEnv, AssertOutOfBoundsWrapper, rolit_v0.raw_env]
+    assert retry == [rolit_v0.WrappedEnv, rolit_v0.OutOfBoundsWrapper, rolit_v0.raw_env]
     assert not issubclass(rolit_v0.raw_env, EzPickle)
 
 
@@ -185,6 +197,19 @@ def test_spaces(size, players):
     assert env.state_space.shape == (4, size, size)
     env.reset()
     assert env.state_space.contains(env.state())
+
+
+@pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
+@pytest.mark.parametrize("kind", [float, np.int32, np.float64])
+def test_sizes_and_players_that_equal_ints_serve_as_ints(make, kind):
+    env, right = make(kind(6), kind(3)), make(6, 3)
+    assert env.observation_space("red") == right.observation_space("red")
+    assert env.action_space("red") == right.action_space("red")
+    assert env.state_space == right.state_space
+    env.reset(seed=0)
+    play_turns(env, 32, np.random.default_rng(0))
+    assert env.board.is_over
+    assert env.state().shape == (4, 6, 6)
 
 
 def test_metadata():
@@ -489,6 +514,9 @@ def test_illegal_moves_terminate(cell, reason):
     assert env.rewards == {"red": -1, "yellow": 0, "green": 0}
     assert env.terminations == dict.fromkeys(env.agents, True)
     assert not any(env.observe(agent)["action_mask"].any() for agent in env.possible_agents)
+    for action in DEAD_ACTIONS:
+        with pytest.raises(ValueError, match="the only valid action is None"):
+            env.step(action)
     received = {}
     for agent in env.agent_iter():
         received[agent] = env.last()[1]
@@ -555,41 +583,41 @@ def test_raw_env_raises_for_illegal_moves(cell, reason):
 
 
 @pytest.mark.parametrize("illegal_move", ILLEGAL_MOVES)
-@pytest.mark.parametrize("action", [99, -1, 64, None, 19.0, "f4", np.float32(19), np.array([19])])
-def test_wrappers_refuse_what_is_no_action(action, illegal_move):
-    env = rolit_v0.env(illegal_move=illegal_move)
+@pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
+@pytest.mark.parametrize("action", NO_ACTIONS, ids=repr)
+def test_what_is_no_action_is_refused(action, make, illegal_move):
+    env = make(illegal_move=illegal_move)
     env.reset(seed=0)
     play_turns(env, 5, np.random.default_rng(0))
     before = snapshot(env)
-    with pytest.raises(AssertionError, match="action is not in action space"):
+    with pytest.raises(ActionError, match=r"^.{1,60} is no action; allowed are ints from 0 to 63$"):
         env.step(action)
-    after = snapshot(env)
-    assert after[:-1] == before[:-1]  # but for PettingZoo's note that step was called
+    assert snapshot(env)[:-1] == before[:-1]  # but for PettingZoo's note that step was called
     env.step(first_legal(env))
     assert env.board.ply == 6
 
 
-@pytest.mark.parametrize("illegal_move", ILLEGAL_MOVES)
-@pytest.mark.parametrize("action", [99, -1, 64, None, 19.0, True, np.float32(19), np.array([19]), np.array(19.0), [19]])
-def test_raw_env_refuses_what_is_no_action(action, illegal_move):
-    env = rolit_v0.raw_env(illegal_move=illegal_move)
-    env.reset(seed=0)
-    play_turns(env, 5, np.random.default_rng(0))
-    before = snapshot(env)
-    with pytest.raises(ActionError, match="0 to 63"):
-        env.step(action)
-    assert snapshot(env) == before
-
-
 @pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
-@pytest.mark.parametrize("kind", [int, np.int32, np.uint8, np.array])
-def test_every_int_of_the_action_space_is_an_action(make, kind):
-    env = make()
+def test_the_error_names_the_action_and_the_bounds_of_its_board(make):
+    env = make(4)
+    env.reset()
+    with pytest.raises(ActionError, match=r"^16 is no action; allowed are ints from 0 to 15$"):
+        env.step(16)
+    with pytest.raises(ActionError, match=r"^'f4' is no action"):
+        env.step("f4")
+
+
+@pytest.mark.parametrize("illegal_move", ILLEGAL_MOVES)
+@pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
+@pytest.mark.parametrize(
+    "kind", [int, np.int8, np.int32, np.uint8, np.uint64, np.array, lambda cell: np.array(cell, np.uint8)]
+)
+def test_every_kind_of_int_is_an_action(kind, make, illegal_move):
+    env = make(illegal_move=illegal_move)
     env.reset(seed=0)
-    action = kind(first_legal(env))
-    assert env.action_space(env.agent_selection).contains(action)
-    env.step(action)
-    assert env.board.ply == 1
+    cell = first_legal(env)
+    env.step(kind(cell))
+    assert env.board.moves == (cell,)
 
 
 # The end
@@ -603,27 +631,30 @@ def test_dead_steps(make):
     left = set(env.agents)
     while env.agents:
         before = snapshot(env)
-        with pytest.raises(ValueError, match="the only valid action is None"):
-            env.step(0)
+        for action in DEAD_ACTIONS:
+            with pytest.raises(ValueError, match="the only valid action is None"):
+                env.step(action)
         assert snapshot(env)[:-1] == before[:-1]
         left.remove(env.agent_selection)
         env.step(None)
         assert set(env.agents) == left == set(env.rewards) == set(env.infos) == set(env.terminations)
 
 
-def test_steps_after_the_last_dead_step(caplog):
-    env = rolit_v0.env(4)
+@pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
+@pytest.mark.parametrize("action", [0, None, 99])
+def test_steps_after_the_last_dead_step(action, make):
+    env = make(4)
     env.reset(seed=0)
     play_turns(env, 12, np.random.default_rng(0))
     env.step(None)
     env.step(None)
     before = snapshot(env)
-    with caplog.at_level(logging.WARNING):
-        env.step(0)
-    assert "step() called after all agents are terminated" in caplog.text
-    with pytest.raises(RoundOverError, match=r"reset\(\)"):
-        env.unwrapped.step(0)
+    with pytest.raises(RoundOverError, match=r"all agents have left it; start one with reset\(\)"):
+        env.step(action)
     assert snapshot(env) == before
+    env.reset()
+    env.step(first_legal(env))
+    assert env.board.ply == 1
 
 
 def test_a_reset_in_mid_round_leaves_nothing_behind():
@@ -654,6 +685,11 @@ def test_order_is_enforced():
     with pytest.raises(AssertionError, match=r"need to call step\(\) or reset\(\)"):
         for _ in env.agent_iter():
             pass
+
+
+def test_raw_env_can_not_be_stepped_before_reset():
+    with pytest.raises(RoundOverError, match=r"none was started .* start one with reset\(\)"):
+        rolit_v0.raw_env().step(0)
 
 
 # Copies
