@@ -14,13 +14,15 @@ def perft(board: Board, depth: int) -> int:
     """
     if depth < 0:
         raise OptionError(f"depth={depth} does not exist; allowed are ints from 0 up")
+    if depth > board.variant.plies - board.ply:
+        return 0  # known without playing every sequence to its end
     return _count(board.copy(), depth)
 
 
 def divide(board: Board, depth: int) -> dict[str, int]:
     """Return the part of `perft(board, depth)` behind each legal move, by cell name, to find where two engines differ.
 
-    Raises `OptionError` for a depth below 1.
+    More turns than the round has left make zeros. Raises `OptionError` for a depth below 1.
     """
     if depth < 1:
         raise OptionError(f"depth={depth} leaves no move to divide by; allowed are ints from 1 up")
@@ -28,7 +30,7 @@ def divide(board: Board, depth: int) -> dict[str, int]:
     for move in board.legal_moves:
         after = board.copy()
         after.push(move)
-        counts[cell_name(move, board.size)] = _count(after, depth - 1)
+        counts[cell_name(move, board.size)] = perft(after, depth - 1)
     return counts
 
 

@@ -12,17 +12,9 @@ from rolit_env import Board, cli, make_agent, play_rounds
 from rolit_env.agents import AGENTS, RandomAgent
 from rolit_env.errors import OptionError, VariantError
 from rolit_env.perft import divide, perft
-from rolit_env.variant import PLAYERS_BY_SIZE
+from tests.perft_table import read_perft
 
-PERFT = {
-    (8, 2): [1, 3, 24, 114, 649, 3220, 22138],
-    (8, 3): [1, 3, 20, 136, 630, 3956, 27778],
-    (8, 4): [1, 3, 20, 136, 1366, 7427, 44154],
-    (6, 2): [1, 3, 24, 109, 515, 2438, 13872],
-    (6, 3): [1, 3, 20, 135, 592, 3108, 17968],
-    (6, 4): [1, 3, 20, 135, 1296, 6519, 32716],
-    (4, 2): [1, 3, 17, 60, 168, 490, 1330],
-}
+PERFT = {(size, players): [1, *leaves] for size, players, leaves in read_perft()}
 """Leaf counts for depths 0 to 6, red first."""
 
 EVALUATE = ["evaluate", "greedy", "--against", "random", "--size", "4", "--rounds", "20"]
@@ -68,10 +60,6 @@ def no_rounds(monkeypatch):
 # perft
 
 
-def test_perft_covers_every_variant():
-    assert set(PERFT) == {(size, players) for size, counts in PLAYERS_BY_SIZE.items() for players in counts}
-
-
 @pytest.mark.parametrize(
     ("size", "players", "depth"), [(*variant, depth) for variant in PERFT for depth in range(5)] + [(8, 4, 6), (4, 2, 6)]
 )
@@ -104,6 +92,31 @@ def test_perft_counts_on_from_any_board_and_leaves_it():
     assert perft(board, 5) == 0
     assert board == before
     assert board.moves == before.moves
+
+
+def test_perft_counts_nothing_beyond_the_end(capsys, monkeypatch):
+    def count(*_):
+        raise AssertionError("looked for sequences that are longer than the round")
+
+    monkeypatch.setattr("rolit_env.perft._count", count)
+    assert perft(Board(6, 3), 33) == perft(Board(), 10**9) == 0
+    assert divide(Board(), 61) == {"f4": 0, "d6": 0, "f6": 0}
+    assert cli.main(["perft", "--depth", "61"]) == 0
+    assert capsys.readouterr() == ("0\n", "")
+    assert cli.main(["perft", "--depth", "61", "--divide"]) == 0
+    assert capsys.readouterr() == ("f4 0\nd6 0\nf6 0\n0\n", "")
+
+
+def test_perft_reaches_the_end():
+    board = Board(4, 2)
+    while not board.is_over:
+        board.push(board.legal_moves[0])
+    assert perft(board, 0) == 1
+    assert perft(board, 1) == 0
+    assert divide(board, 1) == {}
+    board.pop()
+    assert perft(board, 1) == sum(divide(board, 1).values()) == 1
+    assert perft(board, 2) == sum(divide(board, 2).values()) == 0
 
 
 def test_perft_refuses_depths_that_do_not_exist():
