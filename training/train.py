@@ -70,16 +70,16 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
             clock["learn"] += learnt - played
             _log_update(writer, learner, stats, rate)
 
-            # 4. Evaluate now and then and at the end, without touching the learner's random state, and save.
+            # 4. Save and evaluate now and then and at the end; neither touches the learner's random state.
+            if learner.finished or learner.seconds - saved >= 60 * config.save_every:
+                save_checkpoint(learner, run)
+                saved = learner.seconds
             due = learner.seconds - evaluated >= 60 * config.evaluate_every
             if config.evaluate_every and (due or learner.finished):
                 _evaluate(learner, writer)
                 clock["evaluate"] += time.monotonic() - learnt
                 learner.seconds = evaluated = time.monotonic() - begun
             display.iteration(stats, clock)
-            if learner.seconds - saved >= 60 * config.save_every:
-                save_checkpoint(learner, run)
-                saved = learner.seconds
     save_checkpoint(learner, run)
 
 
