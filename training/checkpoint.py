@@ -22,7 +22,7 @@ from training.learner import Learner
 
 FILE_NAME = "checkpoint.safetensors"
 FORMAT = "rolit-checkpoint-1"
-COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list}
+COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list, "commit": str | None}
 
 
 def save_checkpoint(learner: Learner, run: Path) -> Path:

@@ -14,7 +14,6 @@ import json
 import logging
 import platform
 import shlex
-import subprocess
 import sys
 import warnings
 from importlib.metadata import version
@@ -148,7 +147,7 @@ def _describe(learner: Learner, out: Path, model_path: Path) -> dict[str, Any]:
             "evaluations": learner.evaluations,
         },
         "config": config.to_dict(),
-        "commit": _commit(),
+        "commit": learner.commit,
         "versions": {name: version(name) for name in ("rolit-env", "torch", "numpy", "onnx")}
         | {"python": platform.python_version()},
         "sha256": hashlib.sha256(model_path.read_bytes()).hexdigest(),
@@ -179,16 +178,6 @@ def _measure(learner: Learner, agent: PolicyAgent, out: Path, rounds: int, seed:
 
 def _write_card(card: dict[str, Any], path: Path) -> None:
     path.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-
-
-def _commit() -> str | None:
-    """Return the checkout's commit, marked when files differ from it; None outside a checkout."""
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
-    try:
-        described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return described.stdout.strip()
 
 
 def parser() -> ArgumentParser:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,16 @@ from training.config import TrainConfig
 from training.device import pick_device
 from training.network import Network, make_network
 from training.opponents import SnapshotPool
+
+
+def current_commit() -> str | None:
+    """Return the checkout's commit, marked when files differ from it; None outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        described = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return described.stdout.strip()
 
 
 @dataclass
@@ -29,6 +41,7 @@ class Learner:
         turns: Turns played, random openings included.
         seconds: Training time, evaluation included.
         evaluations: Results over time, oldest first: turns, seconds and win share against each opponent.
+        commit: The checkout's commit when the run was started, None outside a checkout.
     """
 
     config: TrainConfig
@@ -41,6 +54,7 @@ class Learner:
     turns: int = 0
     seconds: float = 0.0
     evaluations: list[dict[str, Any]] = field(default_factory=list)
+    commit: str | None = field(default_factory=current_commit)
 
     @classmethod
     def fresh(cls, config: TrainConfig) -> Learner:
