@@ -5,6 +5,7 @@ The fast word beside it is `GameBatch`; both use the one text of the rules.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -51,6 +52,19 @@ def explain_illegal(cell: int, reason: IllegalReason, legal: int, size: int) -> 
     """Return why a cell is illegal and which are legal, as the rest of a sentence."""
     allowed = " ".join(cell_name(action, size) for action in cells_of(legal))
     return f"{cell_name(cell, size)} is not legal: {_EXPLANATIONS[reason]}; legal are {allowed}"
+
+
+def checked_action(action: object, cells: int) -> int:
+    """Return an action of a board of so many cells as an int; a NumPy int or array of shape () is one too.
+
+    Raises `ActionError` for anything else.
+    """
+    given = action[()] if isinstance(action, np.ndarray) and action.shape == () else action
+    # Truth values are Python's ints and time spans NumPy's; neither is meant as a cell.
+    if isinstance(given, bool | np.timedelta64) or not isinstance(given, int | np.integer) or not 0 <= given < cells:
+        shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
+        raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
+    return int(given)
 
 
 class Board:
@@ -286,13 +300,7 @@ class Board:
     def _action(self, move: int | str) -> int:
         if isinstance(move, str):
             return parse_cell(move, self.variant.size)
-        if isinstance(move, bool) or not isinstance(move, int | np.integer):
-            raise ActionError(
-                f"{move!r} is no action; allowed are ints from 0 to {self.variant.cells - 1} and names such as 'c4'"
-            )
-        if not 0 <= move < self.variant.cells:
-            raise ActionError(f"action {move} is off the board; actions run from 0 to {self.variant.cells - 1}")
-        return int(move)
+        return checked_action(move, self.variant.cells)
 
     def _check(self, move: int | str) -> int:
         if self.is_over:

@@ -93,7 +93,6 @@ A window stays with the original.
 from __future__ import annotations
 
 import copy
-import reprlib
 from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
@@ -109,8 +108,8 @@ from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
 )
 
 from rolit_env import render
-from rolit_env.board import Board
-from rolit_env.errors import ActionError, IllegalMoveError, OptionError, RoundOverError
+from rolit_env.board import Board, checked_action
+from rolit_env.errors import IllegalMoveError, OptionError, RoundOverError
 from rolit_env.payoffs import Payoff, check_payoff
 from rolit_env.variant import COLORS, PLAYING_COLORS, variant
 
@@ -152,7 +151,7 @@ class OutOfBoundsWrapper(AssertOutOfBoundsWrapper):  # type: ignore[misc]  # Pet
         """Pass an action on, as an int. Raises `ActionError` when the agent is in the round and it is no action."""
         agent = self.agent_selection
         if not (self.terminations[agent] or self.truncations[agent]):
-            action = _checked_action(action, self.action_space(agent).n)
+            action = checked_action(action, self.action_space(agent).n)
         self.env.step(action)
 
 
@@ -298,7 +297,7 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
             self._was_dead_step(action)
             return
         try:
-            self._board.push(_checked_action(action, self._variant.cells))
+            self._board.push(checked_action(action, self._variant.cells))
         except IllegalMoveError:
             if self._illegal_move == "terminate":
                 raise
@@ -375,16 +374,6 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
 
     def _info(self, illegal_moves: int) -> dict[str, int]:
         return {"illegal_moves": illegal_moves} if self._illegal_move == "retry" else {}
-
-
-def _checked_action(action: object, cells: int) -> int:
-    """Return an action of a board of so many cells as an int, or raise `ActionError`."""
-    given = action[()] if isinstance(action, np.ndarray) and action.shape == () else action
-    # Truth values are Python's ints and time spans NumPy's; neither is meant as a cell.
-    if isinstance(given, bool | np.timedelta64) or not isinstance(given, int | np.integer) or not 0 <= given < cells:
-        shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
-        raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
-    return int(given)
 
 
 def _unpack(words: Sequence[int], cells: int) -> Planes:
