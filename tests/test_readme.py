@@ -1,5 +1,6 @@
-"""README tells the truth: its Python runs, its commands exist, its map names every module."""
+"""README tells the truth: its Python runs, its commands exist, its map names every module, its figures are measured."""
 
+import json
 import re
 import shlex
 import subprocess
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rolit_env import cli
+from rolit_env import cli, make_agent, play_rounds
 from training import export as export_module
 from training import train as train_module
 
@@ -74,3 +75,32 @@ def test_the_package_says_it_is_typed():
 def test_importing_the_package_brings_nothing_heavy():
     program = "import rolit_env, sys; assert not {'torch','pygame','onnxruntime','matplotlib'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_results_are_those_of_the_cards():
+    rows = re.findall(r"^\| `models/(\S+)\.onnx` \| (.*) \|$", README, flags=re.MULTILINE)
+    assert {name for name, _ in rows} == {path.stem for path in (ROOT / "models").glob("*.onnx")}
+    for name, cells in rows:
+        card = json.loads((ROOT / "models" / f"{name}.json").read_text(encoding="utf-8"))
+        against = card["results"]["against"]
+        assert {result["rounds"] >= 2000 for result in against.values()} == {True}
+        shares = [f"{result['win_share'][0]:.3f} ± {result['interval'][0]:.3f}" for result in against.values()]
+        trained = card["trained"]
+        expected = [
+            f"{trained['turns'] / 1e6:.1f} M",
+            f"{trained['minutes']:.0f}",
+            f"{against['random']['par'][0]:.2f}",
+            *shares,
+        ]
+        assert cells.split(" | ") == expected, name
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "models").glob("*.onnx")), ids=lambda path: path.stem)
+def test_released_policies_play_as_their_cards_say(path):
+    """A short form: the exported file's own first rounds lie within the card's interval, widened for their smaller number."""
+    card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    agent, (size, players) = make_agent(str(path)), card["variant"].values()
+    for name, result in card["results"]["against"].items():
+        played = play_rounds([agent, make_agent(name)], 400, size=size, players=players, seed=1)
+        allowed = 1.7 * (played.interval[0] + result["interval"][0])  # 3.3 standard errors of both
+        assert abs(played.win_share[0] - result["win_share"][0]) < allowed + 0.01, name
