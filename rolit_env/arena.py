@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rolit_env.agents.base import Agent
+from rolit_env.agents import Agent, make_agent
 from rolit_env.batch import GameBatch
 from rolit_env.errors import OptionError
 from rolit_env.variant import variant
@@ -87,7 +87,7 @@ def seat_assignments(agents: int, players: int) -> list[tuple[int, ...]]:
 
 
 def play_rounds(
-    agents: Sequence[Agent],
+    agents: Sequence[Agent | str],
     rounds: int,
     *,
     size: int = 8,
@@ -100,8 +100,8 @@ def play_rounds(
     """Play rounds between agents in lockstep batches, every assignment of agents to seats from the same openings.
 
     Args:
-        agents: 1 to P agents; with fewer than P the last one fills the other seats (two agents in a four-player game
-            are 1 against 3, so the first one's par is .25).
+        agents: 1 to P agents, or descriptions for `make_agent`; with fewer than P the last one fills the other seats (two
+            agents in a four-player game are 1 against 3, so the first one's par is .25).
         rounds: Rounds wanted; made up to a whole number of openings for all assignments.
         size: 8, 6 or 4.
         players: 2, 3 or 4.
@@ -112,6 +112,7 @@ def play_rounds(
 
     Raises:
         VariantError: for a variant that does not exist, or that an agent can't play.
+        AgentError: for a description that names no agent.
         OptionError: for rounds, opening turns, a starter or a number of agents that can't be.
     """
     chosen = variant(size, players)
@@ -124,7 +125,8 @@ def play_rounds(
             f"opening_turns={opening_turns} does not fit; a round of {chosen.name} has 0 to {chosen.plies} turns"
         )
     assignments = seat_assignments(len(agents), players)
-    for agent in agents:
+    seated = [make_agent(agent) if isinstance(agent, str) else agent for agent in agents]
+    for agent in seated:
         agent.check_variant(chosen)
 
     openings = -(-rounds // len(assignments))
@@ -146,7 +148,7 @@ def play_rounds(
         for seats, rng in zip(assignments, agent_rngs, strict=True):
             games = start.copy()
             while not games.done:
-                games.step(agents[seats[games.seat]].act(games, rng))
+                games.step(seated[seats[games.seat]].act(games, rng))
             won, counts = games.win_shares(), games.seat_counts()
             for seat, agent_number in enumerate(seats):
                 shares[:, agent_number, seat] += won[:, seat]
@@ -159,7 +161,7 @@ def play_rounds(
         by_seat.add(shares / held)
 
     return ArenaResult(
-        agents=tuple(agent.name for agent in agents),
+        agents=tuple(agent.name for agent in seated),
         size=size,
         players=players,
         rounds=played,

@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from importlib import metadata
 from pathlib import Path
 from textwrap import fill
 from typing import NoReturn
@@ -23,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from rolit_env import __version__
 from rolit_env.agents import AGENTS, Agent, make_agent
 from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
 from rolit_env.board import Board
@@ -90,7 +90,7 @@ def build_parser() -> argparse.ArgumentParser:
         description="Rolit for two, three and four players: play it, measure agents, check the rules.",
         epilog="'rolit VERB --help' explains a verb and gives an example.",
     )
-    parser.add_argument("--version", action="version", version=f"rolit {_version()}")
+    parser.add_argument("--version", action="version", version=f"rolit {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
     def add_verb(name: str, run: Callable[[argparse.Namespace], None], summary: str, notes: str) -> argparse.ArgumentParser:
@@ -188,13 +188,6 @@ def _int_from(low: int, high: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def _version() -> str:
-    try:
-        return metadata.version("rolit-env")
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"
-
-
 def _perft(options: argparse.Namespace) -> None:
     board = Board(options.size, options.players, options.starter)
     if options.divide:
@@ -235,7 +228,7 @@ def _evaluate(options: argparse.Namespace) -> None:
     with replacing(options.json) if options.json else nullcontext() as draft:
         results = _play_tables(tables, options)
         if draft:
-            report = {"version": _version(), "command": options.command, "results": [result.to_dict() for result in results]}
+            report = {"version": __version__, "command": options.command, "results": [result.to_dict() for result in results]}
             draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     _print_results(results, chosen.name)
 
@@ -274,8 +267,8 @@ def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace)
 def _print_results(results: Sequence[ArenaResult], name: str) -> None:
     """Print the table: a row for each result, with the numbers of its first agent."""
     console = Console(highlight=False, markup=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 200  # a file or a pipe has no edge to wrap at
+    # A file or a pipe has no edge to wrap at, and on a narrow screen wrapped lines are better than lost columns.
+    console.width = max(console.width, 80) if console.is_terminal else 200
     half_width = "+-" if console.options.ascii_only else "±"
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("against", overflow="fold")

@@ -80,6 +80,8 @@ def play_round(
         if color == person:
             show_board(board, person, agents, fresh, console)
             fresh = []
+            if not board.rolled_by(board.legal_moves[0]):
+                console.print("Nothing can be rolled, so any cell next to a ball is legal.")
             move = _ask(board, person, agents, console, read)
             if move is None:
                 return False
@@ -119,6 +121,8 @@ def show_board(board: Board, person: str, agents: Mapping[str, Agent], fresh: Se
     side.append(f"\n\n{'' if board.is_over else f'{legal} legal   '}[{ball[person]}] new", "dim")
 
     screen = Table.grid(padding=(0, 4))
+    screen.add_column(min_width=3 + 3 * size)  # on a narrow screen the names shrink, never the board
+    screen.add_column()
     screen.add_row(diagram, side)
     console.print()
     console.print(screen)

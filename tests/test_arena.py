@@ -14,7 +14,7 @@ from rolit_env import arena
 from rolit_env.agents import Agent, RandomAgent, make_agent
 from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
 from rolit_env.batch import GameBatch
-from rolit_env.errors import OptionError, VariantError
+from rolit_env.errors import AgentError, OptionError, VariantError
 from rolit_env.variant import COLORS, Variant
 from tests.oracle import PLAYING, VARIANTS, Oracle
 
@@ -341,3 +341,11 @@ def test_agents_that_can_not_play_the_variant_are_refused_before_the_first_round
     for agents in ([RandomAgent(), FourPlayersOnly()], [FourPlayersOnly(), RandomAgent()]):
         with pytest.raises(VariantError, match="four players only"):
             play_rounds(agents, 10, players=3)
+
+
+def test_descriptions_are_agents_too() -> None:
+    built = play_rounds([make_agent("positional"), make_agent("greedy")], 100, size=6)
+    described = play_rounds(["positional", "greedy"], 100, size=6)
+    assert described.to_dict() == built.to_dict()
+    with pytest.raises(AgentError, match="there is no agent 'gredy'"):
+        play_rounds(["gredy"], 10)

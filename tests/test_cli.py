@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -155,7 +156,7 @@ def test_evaluate_writes_what_play_rounds_returns(capsys, tmp_path):
     expected = [play_rounds(seated, 30, **settings).to_dict() for seated in ([greedy, random], [greedy, greedy, random])]
     assert written["results"] == json.loads(json.dumps(expected))
     assert written["command"] == ["rolit", *arguments]
-    assert written["version"] == cli.metadata.version("rolit-env")
+    assert written["version"] == metadata.version("rolit-env")
     assert "greedy + random" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
 
@@ -308,7 +309,7 @@ def test_version(capsys):
     with pytest.raises(SystemExit) as end:
         cli.main(["--version"])
     assert end.value.code == 0
-    assert capsys.readouterr().out == f"rolit {cli.metadata.version('rolit-env')}\n"
+    assert capsys.readouterr().out == f"rolit {metadata.version('rolit-env')}\n"
 
 
 def test_the_module_runs_as_a_program():

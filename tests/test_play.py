@@ -10,7 +10,7 @@ from rich.console import Console
 from rolit_env import Board, cli, make_agent
 from rolit_env.errors import OptionError
 from rolit_env.notation import cell_name
-from rolit_env.play import play_round, seat_agents
+from rolit_env.play import play_round, seat_agents, show_board
 from rolit_env.variant import all_variants, variant
 
 
@@ -259,3 +259,25 @@ def test_a_wrong_number_of_agents_or_color_is_refused():
         seat_agents([one, one], "red", variant(8, 2))
     with pytest.raises(OptionError, match="allowed are red, green"):
         seat_agents([one], "blue", variant(8, 2))
+
+
+def test_a_narrow_screen_keeps_the_whole_board() -> None:
+    board = Board(8, 4)
+    screen = io.StringIO()
+    console = Console(file=screen, width=44, highlight=False, markup=False, emoji=False)
+    agents = dict.fromkeys(("yellow", "green", "blue"), make_agent("positional"))
+    show_board(board, "red", agents, [], console)
+    text = screen.getvalue()
+    assert " h " in text
+    assert max(map(len, text.splitlines())) <= 44
+
+
+def test_it_says_when_nothing_can_be_rolled() -> None:
+    board = Board(8, 4)
+    board.push("f4")  # after it, yellow has nothing to roll
+    screen = io.StringIO()
+    console = Console(file=screen, width=80, highlight=False, markup=False, emoji=False)
+    agents = dict.fromkeys(("red", "green", "blue"), make_agent("random"))
+    rng = np.random.default_rng(0)
+    assert not play_round(board, "yellow", agents, rng=rng, console=console, read=lambda _: "q")
+    assert "Nothing can be rolled, so any cell next to a ball is legal." in screen.getvalue()

@@ -368,7 +368,7 @@ def test_command_trains_resumes_and_explains(tmp_path, capsys):
     assert load_checkpoint(run).turns == 384
     assert any(path.name.startswith("events.out.tfevents") for path in run.iterdir())
 
-    hint = re.search(r"go on:  python -m training.train (.*)", out)[1].split()
+    hint = re.search(r"go on:  python -m training.train (.*?)  \(", out)[1].split()
     code, out, err = run_train(capsys, *hint)
     assert code == 0, err
     assert load_checkpoint(run).turns == 768
@@ -392,7 +392,7 @@ def test_command_trains_resumes_and_explains(tmp_path, capsys):
         (["--config", "nowhere.yaml"], "nowhere.yaml"),
         (["--payoff", "money"], "payoff"),
         (["--resume", "nowhere"], "there is no checkpoint"),
-        (["--resume", "nowhere", "--size", "6"], "size"),
+        (["--resume", "nowhere", "--size", "6"], "only --minutes and --turns may be given"),
         (["--run", "/proc/no/run"], "can't be made"),
         (["--run", "{tmp}/" + "r" * 300], "too long"),
         (["--resume", "r" * 300], "checkpoint"),

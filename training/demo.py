@@ -25,6 +25,9 @@ from training.export import export
 from training.learner import Learner
 from training.train import OPPONENTS, prepare, stop_on_interrupt, train
 
+SEED = 0
+"""Seed of all evaluations, so that the network, the file and its card play the same openings."""
+
 WITHOUT_TORCH = "import sys; sys.modules['torch'] = None; from rolit_env.cli import main; sys.exit(main(sys.argv[1:]))"
 """A program that is the `rolit` command, except that importing torch fails."""
 
@@ -46,13 +49,13 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
     agent = NetworkAgent(learner)
     opponents = {name: make_agent(name) for name in OPPONENTS}
     network = {
-        name: play_rounds([agent, opponent], rounds, size=variant.size, players=variant.players, seed=1).to_dict()
+        name: play_rounds([agent, opponent], rounds, size=variant.size, players=variant.players, seed=SEED).to_dict()
         for name, opponent in opponents.items()
     }
 
     policy = run / "policy.onnx"
     console.rule(f"3. Exporting it to {policy}")
-    export(learner, policy, rounds)
+    export(learner, policy, rounds, SEED)
 
     console.rule("4. The exported file, in a process that can't import torch")
     exported = _evaluate_without_torch(policy, rounds, learner)
@@ -87,7 +90,7 @@ def _evaluate_without_torch(policy: Path, rounds: int, learner: Learner) -> dict
     config = learner.config
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = ["evaluate", str(policy), "--against", *OPPONENTS, "--size", str(config.size), "--seed", "2"]
+        command = ["evaluate", str(policy), "--against", *OPPONENTS, "--size", str(config.size), "--seed", str(SEED)]
         command += ["--players", str(config.players), "--rounds", str(rounds), "--json", str(report)]
         subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *command], check=True, stdout=subprocess.DEVNULL)
         results = json.loads(report.read_text(encoding="utf-8"))["results"]

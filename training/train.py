@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from jsonargparse import ArgumentParser
+from jsonargparse import ArgumentError, ArgumentParser
 from torch.utils.tensorboard import SummaryWriter
 
 from rolit_env import make_agent, play_rounds
@@ -168,7 +168,10 @@ def resume_parser() -> ArgumentParser:
 def prepare(argv: list[str]) -> tuple[Learner, Path]:
     """Turn the command line into a learner and its folder. Raises the errors that `run_command` explains."""
     if any(argument.split("=")[0] == "--resume" for argument in argv):
-        options = resume_parser().parse_args(argv)
+        try:
+            options = resume_parser().parse_args(argv)
+        except ArgumentError as error:
+            raise ConfigError(f"{error}; with --resume RUN only --minutes and --turns may be given") from None
         # The budget that is given replaces the other one.
         budget = (
             {"turns": options.turns} if options.turns else {"turns": 0, "minutes": options.minutes} if options.minutes else {}
@@ -195,8 +198,8 @@ def _run(argv: list[str]) -> int:
     ended = "budget used up" if learner.finished else "stopped"
     longer = f"--turns {2 * learner.turns}" if learner.config.turns else f"--minutes {learner.seconds / 60 + 8:.0f}"
     print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
-    print(f"go on:  python -m training.train --resume {run} {longer}")
-    print(f"export: python -m training.export {run} --out models/{learner.config.variant.name}.onnx")
+    print(f"go on:  python -m training.train --resume {run} {longer}  (what is done counts)")
+    print(f"export: python -m training.export {run} --out {run / 'policy.onnx'}")
     return 0
 
 

@@ -27,5 +27,8 @@ class Agent(ABC):
         All chance comes from `rng`, so that the same generator gives the same games.
         """
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
     def check_variant(self, variant: Variant) -> None:  # noqa: B027  (most agents play everything)
         """Raise `VariantError` when the agent can't play this variant."""

@@ -48,7 +48,11 @@ class PolicyAgent(Agent):
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the card names another variant."""
         if variant != self.variant:
-            raise VariantError(f"{self.path} was trained for {self.variant.name} and can't play {variant.name}")
+            size, players = self.variant.size, self.variant.players
+            raise VariantError(
+                f"{self.path} was trained for {self.variant.name} and can't play {variant.name}; "
+                f"it plays size {size} with {players} players"
+            )
 
     def evaluate(self, games: GameBatch) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return masked logits, float32 [B, A], and values, float32 [B, P], the mover's first, the others in turn order.
