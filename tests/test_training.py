@@ -23,6 +23,7 @@ from rolit_env.variant import all_variants
 from training import train as train_module
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
+from training.command import run_command
 from training.config import TrainConfig
 from training.device import pick_device
 from training.learner import Learner
@@ -456,3 +457,19 @@ def test_ctrl_c_ends_after_the_iteration_and_saves(tmp_path):
     learner = load_checkpoint(run)
     assert learner.turns == learner.iteration * 16 * 12 > 0
     shutil.rmtree(run)
+
+
+def test_the_second_ctrl_c_breaks_off_and_handlers_come_back():
+    before = signal.getsignal(signal.SIGINT)
+    with train_module.stop_on_interrupt() as should_stop:
+        assert not should_stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert should_stop()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    assert run_command("training.train", interrupted) == 130
