@@ -59,6 +59,14 @@ def test_file_and_network_agree_on_real_positions(variant, tmp_path):
         games.step(games.random_actions(rng))
 
 
+def test_file_holds_nothing_of_the_machine_it_was_made_on(exported, request):
+    _, out, _ = exported
+    for path in (out, *(request.config.rootpath / "models").glob("*.onnx")):
+        content = path.read_bytes()
+        for trace in (b".py", b"stack_trace", str(request.config.rootpath).encode()):
+            assert trace not in content, (path, trace)
+
+
 def test_card_says_what_the_policy_is(exported):
     learner, out, card = exported
     assert card == json.loads(out.with_suffix(".json").read_text())
