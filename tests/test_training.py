@@ -459,8 +459,11 @@ def test_ctrl_c_ends_after_the_iteration_and_saves(tmp_path):
     shutil.rmtree(run)
 
 
-def test_the_second_ctrl_c_breaks_off_and_handlers_come_back():
-    before = signal.getsignal(signal.SIGINT)
+def test_the_second_ctrl_c_breaks_off_and_handlers_come_back(request):
+    # A shell that runs the tests in the background has them ignore Ctrl-C; here it must mean what it means to a person.
+    before = signal.default_int_handler
+    found = signal.signal(signal.SIGINT, before)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, found))
     with train_module.stop_on_interrupt() as should_stop:
         assert not should_stop()
         os.kill(os.getpid(), signal.SIGINT)
