@@ -39,7 +39,7 @@ AGENT_HELP = fill(
 )
 
 MOST_ROUNDS = 10**8
-"""Rounds that can be asked for at once: their openings take a few gigabytes of memory, hours, and no more."""
+"""Rounds that can be asked for at once; more is a slip of the finger, and would run for days."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

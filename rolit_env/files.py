@@ -24,7 +24,7 @@ def replacing(path: Path) -> Iterator[Path]:
         if target.exists() and not (target.is_file() and os.access(target, os.W_OK)):
             raise OutputError(f"{path} can't be written to; it must be a file that may be replaced, or a new one")
         draft = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
-        draft.touch(exist_ok=False)
+        draft.touch()  # one of a process that was killed may lie there: in a container the next one has the same number
     except (OSError, RuntimeError):  # a loop of links is a RuntimeError
         raise OutputError(f"{path} can't be written to; its folder must exist and take new files") from None
     try:

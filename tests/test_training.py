@@ -309,6 +309,13 @@ def test_bad_checkpoints_are_refused(run, tmp_path):
             load_checkpoint(run)
 
 
+def test_the_draft_of_a_killed_process_is_no_obstacle(run):
+    (run / f".checkpoint.{os.getpid()}.safetensors").write_bytes(b"cut sh")
+    save_checkpoint(Learner.fresh(tiny(seed=9)), run)
+    assert load_checkpoint(run).config.seed == 9
+    assert [path.name for path in run.iterdir()] == [FILE_NAME]
+
+
 def test_an_unwritable_checkpoint_is_one_error_and_keeps_the_old_one(run, monkeypatch):
     before = (run / FILE_NAME).read_bytes()
 

@@ -47,11 +47,6 @@ def save_checkpoint(learner: Learner, run: Path) -> Path:
     return path
 
 
-def read_state(run: Path) -> dict[str, Any]:
-    """Return what a checkpoint says besides its tensors: config, counters, evaluations. Raises `CheckpointError`."""
-    return _read(run)[1]
-
-
 def load_checkpoint(run: Path, **budget: float) -> Learner:
     """Bring a learner back, with another budget (`minutes`, `turns`) if wanted.
 

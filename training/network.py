@@ -60,7 +60,7 @@ class MLP(Network):
         hidden: Width of each hidden layer.
     """
 
-    # For each byte its eight bits: unpacking by a table costs a quarter of shifting int64 planes.
+    # For each byte its eight bits: looking them up spares the wide int64 planes that shifts would make on the way.
     bits: Tensor
 
     def __init__(self, size: int, players: int, hidden: Sequence[int] = (512, 512)) -> None:
