@@ -1,8 +1,7 @@
 """Thousands of rounds in lockstep: an action for each game comes in, words, masks and planes of the next turn come out.
 
-A round always lasts n·n − 4 turns and nobody passes, so games started together are always at the same turn with the
-same seat to move; a batch needs no done flags and no turn array. Balls are stored by seat, because the colour that
-starts differs from game to game and the seat to move does not; colours come back at the edges (`counts`, `board`).
+Balls are stored by seat, because the colour that starts differs from game to game and the seat to move does not;
+colours come back at the edges (`counts`, `board`).
 
 Legend: B games, n side, P players, A = n·n actions.
 """
@@ -24,10 +23,10 @@ from rolit_env.errors import (
     IllegalMoveError,
     OptionError,
     PositionError,
-    RoundNotOverError,
     RoundOverError,
 )
 from rolit_env.kernel import kernel
+from rolit_env.lockstep import Lockstep
 from rolit_env.payoffs import Payoff, check_payoff, payoffs, win_shares
 from rolit_env.rules import word_geometry
 from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
@@ -35,7 +34,7 @@ from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, va
 Actions = npt.NDArray[np.int64]
 
 
-class GameBatch:
+class GameBatch(Lockstep):
     """B rounds of one variant, played in lockstep.
 
     Args:
@@ -69,18 +68,10 @@ class GameBatch:
         self.variant: Variant = variant(size, players)
         if isinstance(games, bool) or not isinstance(games, int | np.integer) or games < 1:
             raise OptionError(f"games={games!r} is no number of games; allowed are ints from 1 up")
-        playing = PLAYING_COLORS[players]
-        if starter == "random":
-            drawn = np.random.default_rng(seed).integers(players, size=int(games))
-        else:
-            drawn = np.full(int(games), playing.index(starter_color(starter, self.variant)))
-        self.starters: npt.NDArray[np.int64] = np.array(playing, np.int64)[drawn]
+        self.starters: npt.NDArray[np.int64] = np.empty(int(games), np.int64)
         self.balls: Words = np.empty((4, int(games)), np.uint64)
         self.legal: Words = np.empty(int(games), np.uint64)
-        self.ply = 0
-        start = np.array(self.variant.start, np.uint64)
-        self.balls[:] = start[self._slot_colors().T]
-        self._find_legal()
+        self.reset(starter=starter, seed=seed)
 
     @classmethod
     def from_boards(cls, boards: Sequence[Board]) -> GameBatch:
@@ -98,20 +89,18 @@ class GameBatch:
     def __len__(self) -> int:
         return len(self.legal)
 
-    @property
-    def plies(self) -> int:
-        """Turns in a round, n·n − 4."""
-        return self.variant.plies
-
-    @property
-    def seat(self) -> int:
-        """The seat to move in every game, 0 to P − 1."""
-        return self.ply % self.variant.players
-
-    @property
-    def done(self) -> bool:
-        """Whether the boards are full."""
-        return self.ply == self.variant.plies
+    def reset(self, *, starter: str = "random", seed: int | np.random.Generator | None = None) -> None:
+        """Start new rounds in the same arrays. Arguments and errors are those of the constructor."""
+        players = self.variant.players
+        playing = PLAYING_COLORS[players]
+        if starter == "random":
+            drawn = np.random.default_rng(seed).integers(players, size=len(self))
+        else:
+            drawn = np.full(len(self), playing.index(starter_color(starter, self.variant)))
+        self.starters[:] = np.array(playing, np.int64)[drawn]
+        self.balls[:] = np.array(self.variant.start, np.uint64)[self._slot_colors().T]
+        self.ply = 0
+        self._find_legal()
 
     def step(self, actions: npt.ArrayLike) -> None:
         """Play one action in each game.
@@ -137,6 +126,15 @@ class GameBatch:
         self.refuse_when_over()
         return draw_cells(self.legal, rng)
 
+    def step_random(self, rng: np.random.Generator) -> None:
+        """Play a uniformly random legal action in each game. Raises `RoundOverError` at the end."""
+        self.step(self.random_actions(rng))
+
+    def play_out(self, rng: np.random.Generator) -> None:
+        """Play uniformly random legal actions until the boards are full; at the end already, nothing happens."""
+        while not self.done:
+            self.step_random(rng)
+
     def rolled(self, actions: npt.ArrayLike) -> Words:
         """Return the balls that one action in each game would roll, as words, uint64 [B]. Raises as `step` does."""
         cells = self._checked(actions)
@@ -150,14 +148,21 @@ class GameBatch:
         """Return the balls as the seat to move sees them, uint64 [B, 4]: its own, the others in turn order, neutral."""
         return np.stack(self._rows(), axis=1)
 
-    def planes(self) -> npt.NDArray[np.int8]:
-        """Return `view` as 0/1 planes, int8 [B, 4, n, n], a fresh array."""
-        size = self.variant.size
-        return unpack_words(self.view(), self.variant.cells).reshape(-1, 4, size, size)
+    def planes(self, out: npt.NDArray[np.int8] | None = None) -> npt.NDArray[np.int8]:
+        """Return `view` as 0/1 planes, int8 [B, 4, n, n]: a fresh array, or `out`, which is overwritten.
 
-    def legal_mask(self) -> npt.NDArray[np.int8]:
-        """Return the legal cells as 0/1 vectors, int8 [B, A], a fresh array."""
-        return unpack_words(self.legal, self.variant.cells)
+        Raises `OptionError` for an `out` of another shape or type, or one that is not C-contiguous.
+        """
+        size = self.variant.size
+        out = _checked_buffer(out, (len(self), 4, size, size))
+        out[:] = unpack_words(self.view(), self.variant.cells).reshape(-1, 4, size, size)
+        return out
+
+    def legal_mask(self, out: npt.NDArray[np.int8] | None = None) -> npt.NDArray[np.int8]:
+        """Return the legal cells as 0/1 vectors, int8 [B, A]: a fresh array, or `out`. Raises as `planes` does."""
+        out = _checked_buffer(out, (len(self), self.variant.cells))
+        out[:] = unpack_words(self.legal, self.variant.cells)
+        return out
 
     def counts(self) -> npt.NDArray[np.int64]:
         """Return the balls of each colour, int64 [B, 4]: red, yellow, green, blue."""
@@ -189,11 +194,6 @@ class GameBatch:
         board.set_words(words.tolist())
         return board
 
-    def refuse_when_over(self) -> None:
-        """Raise `RoundOverError` when the boards are full."""
-        if self.done:
-            raise RoundOverError("the rounds are over: the boards are full, so no move is legal; start a new GameBatch")
-
     def copy(self) -> GameBatch:
         """Return an independent batch in the same positions."""
         return self[:]
@@ -214,24 +214,19 @@ class GameBatch:
 
     def _slot_colors(self) -> npt.NDArray[np.int64]:
         """Return the colour in each slot of `balls`, int64 [B, 4]."""
-        table = np.zeros((4, 4), np.int64)
-        for color in PLAYING_COLORS[self.variant.players]:
-            table[color] = self.variant.slot_colors(color)
-        return table[self.starters]
+        slots: npt.NDArray[np.int64] = self.colors_by_starter()[self.starters]
+        return slots
 
     def _rows(self) -> list[Words]:
         """Return the rows of `balls` from the mover's side: own, the next seat, then the rest in turn order, neutral last."""
-        players = self.variant.players
-        order = [(self.seat + turn) % players for turn in range(players)] + list(range(players, 4))
-        return [self.balls[slot] for slot in order]
+        return [self.balls[slot] for slot in self.mover_first()]
 
     def _find_legal(self) -> None:
         own, following, third, fourth = self._rows()
         self.legal[:] = rules.legal_cells(own, following | third | fourth, word_geometry(self.variant.size))
 
     def _final_counts(self) -> npt.NDArray[np.int64]:
-        if not self.done:
-            raise RoundNotOverError(f"rounds have payoffs only when they are over; {self.plies - self.ply} turns are left")
+        self.refuse_before_end()
         return self.seat_counts()
 
     def _checked(self, actions: npt.ArrayLike) -> Actions:
@@ -269,10 +264,23 @@ def draw_cells(words: Words, rng: np.random.Generator) -> Actions:
     Raises `RoundOverError` for a word without cells: only a full board has no legal cell.
     """
     if not words.all():
-        raise RoundOverError("there is no cell to draw from: the boards are full; start a new GameBatch")
+        raise RoundOverError("there is no cell to draw from: the boards are full; start a new batch")
     cells = np.empty(len(words), np.int64)
     _draw(words, rng.random(len(words)), cells)
     return cells
+
+
+def _checked_buffer(out: npt.NDArray[np.int8] | None, shape: tuple[int, ...]) -> npt.NDArray[np.int8]:
+    """Return `out`, or a new array where it is None."""
+    if out is None:
+        return np.empty(shape, np.int8)
+    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.int8 or not out.flags.c_contiguous:
+        raise OptionError(f"out must be a C-contiguous int8 array of shape {shape}, not {_described(out)}")
+    return out
+
+
+def _described(given: object) -> str:
+    return f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
 
 
 @kernel

@@ -1,0 +1,62 @@
+"""What every batch of games in lockstep knows without looking at its arrays: whose turn it is, and when the rounds end.
+
+A round always lasts n·n − 4 turns and nobody passes, so games started together are always at the same turn with the
+same seat to move; a batch needs no done flags and no turn array.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.errors import RoundNotOverError, RoundOverError
+from rolit_env.variant import PLAYING_COLORS, Variant
+
+
+class Lockstep:
+    """Rounds of one variant, all at the same turn.
+
+    Attributes:
+        variant: The variant played.
+        ply: Turns played.
+    """
+
+    variant: Variant
+    ply: int
+
+    @property
+    def plies(self) -> int:
+        """Turns in a round, n·n − 4."""
+        return self.variant.plies
+
+    @property
+    def seat(self) -> int:
+        """The seat to move in every game, 0 to P − 1."""
+        return self.ply % self.variant.players
+
+    @property
+    def done(self) -> bool:
+        """Whether the boards are full."""
+        return self.ply == self.variant.plies
+
+    def refuse_when_over(self) -> None:
+        """Raise `RoundOverError` when the boards are full."""
+        if self.done:
+            raise RoundOverError("the rounds are over: the boards are full, so no move is legal; start a new batch")
+
+    def refuse_before_end(self) -> None:
+        """Raise `RoundNotOverError` when the boards are not full."""
+        if not self.done:
+            raise RoundNotOverError(f"rounds have payoffs only when they are over; {self.plies - self.ply} turns are left")
+
+    def mover_first(self) -> tuple[int, ...]:
+        """Return the four slots from the mover's side: its own, the other seats in turn order, neutral colours last."""
+        players = self.variant.players
+        return (*((self.seat + turn) % players for turn in range(players)), *range(players, 4))
+
+    def colors_by_starter(self) -> npt.NDArray[np.int64]:
+        """Return the colour in each of the four slots for each colour that starts, int64 [4, 4] (rows that can't be: 0)."""
+        table = np.zeros((4, 4), np.int64)
+        for color in PLAYING_COLORS[self.variant.players]:
+            table[color] = self.variant.slot_colors(color)
+        return table
