@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from importlib import metadata
 
+import gymnasium
+
 from rolit_env import rolit_v0
 from rolit_env.agents import make_agent
 from rolit_env.arena import play_rounds
@@ -16,3 +18,11 @@ try:
     __version__ = metadata.version("rolit-env")
 except metadata.PackageNotFoundError:  # a checkout that was never installed
     __version__ = "unknown"
+
+# By name, so that it costs nothing until somebody makes one; a reloaded package is registered already.
+if "rolit_env/Rolit-v0" not in gymnasium.registry:
+    gymnasium.register(
+        "rolit_env/Rolit-v0",
+        entry_point="rolit_env.gym_env:RolitEnv",
+        vector_entry_point="rolit_env.gym_env:RolitVectorEnv",
+    )
