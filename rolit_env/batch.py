@@ -140,7 +140,7 @@ class GameBatch(Lockstep):
         cells = self._checked(actions)
         own, following, third, fourth = self._rows()
         rolled: Words = rules.rolled_balls(
-            np.uint64(1) << cells.astype(np.uint64), own, following | third | fourth, word_geometry(self.variant.size)
+            cells.astype(np.uint64), own, following | third | fourth, word_geometry(self.variant.size)
         )
         return rolled
 
@@ -299,8 +299,9 @@ def _advance(own: Any, following: Any, third: Any, fourth: Any, cells: Any, lega
     # turn, and the loop, free of branches, turns into vector instructions.
     for game in range(cells.shape[0]):
         mine, first, second, last = own[game], following[game], third[game], fourth[game]
-        move = uint64(1) << uint64(cells[game])
-        rolled = rules.rolled_balls(move, mine, first | second | last, geometry)
+        cell = uint64(cells[game])
+        move = uint64(1) << cell
+        rolled = rules.rolled_balls(cell, mine, first | second | last, geometry)
         mine = mine | move | rolled
         first = first & ~rolled
         second = second & ~rolled

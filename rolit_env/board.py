@@ -161,7 +161,7 @@ class Board:
         """Return the cells of the balls that a legal move would roll, ascending. Raises as `push` does."""
         action = self._check(move)
         own, others = self._own_and_others()
-        return list(cells_of(rules.rolled_balls(1 << action, own, others, self.variant.geometry)))
+        return list(cells_of(rules.rolled_balls(action, own, others, self.variant.geometry)))
 
     def push(self, move: int | str) -> None:
         """Play an action or a cell name.
@@ -174,7 +174,7 @@ class Board:
         action = self._check(move)
         own, others = self._own_and_others()
         placed = 1 << action
-        rolled = rules.rolled_balls(placed, own, others, self.variant.geometry)
+        rolled = rules.rolled_balls(action, own, others, self.variant.geometry)
         mover = self._mover()
         self._history.extend(self._words)
         for color in range(4):

@@ -13,16 +13,21 @@ from numba import njit
 
 from rolit_env import rules
 from rolit_env.batch import draw_cells
-from rolit_env.bits import cells_of, popcount, select, unpack_words
+from rolit_env.bits import cells_of, highest_bit, popcount, select, unpack_words
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, VariantError
-from rolit_env.rules import Geometry, geometry, legal_cells, rolled_balls, word_geometry
+from rolit_env.rules import geometry, legal_cells, rolled_balls, word_geometry
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import COLORS, Variant, all_variants, starter_color, variant
 from tests.oracle import PLAYING, VARIANTS, Cell, Oracle, cell_name, named_cell
 
 ALL_VARIANTS = pytest.mark.parametrize(("size", "players"), VARIANTS)
 ALL_SIZES = pytest.mark.parametrize("size", [8, 6, 4])
+
+
+def cell_number(cell: Cell, size: int) -> int:
+    row, column = cell
+    return row * size + column
 
 
 def word_of(cells: list[Cell], size: int) -> int:
@@ -124,7 +129,7 @@ def test_the_booklets_figures(figure: str) -> None:
 
     words = {color: word_of([named_cell(name) for name in cells.split()], 8) for color, cells in balls.items()}
     own = words.pop(mover)
-    answer = rolled_balls(word_of([named_cell(move)], 8), own, sum(words.values()), geometry(8))
+    answer = rolled_balls(cell_number(named_cell(move), 8), own, sum(words.values()), geometry(8))
     assert answer == word_of([named_cell(name) for name in rolled.split()], 8)
 
 
@@ -132,10 +137,10 @@ def test_the_booklets_figures(figure: str) -> None:
 
 
 @njit
-def kernel(own, others, moves, legal, rolled, g):
+def kernel(own, others, cells, legal, rolled, g):
     for game in range(own.shape[0]):
         legal[game] = legal_cells(own[game], others[game], g)
-        rolled[game] = rolled_balls(moves[game], own[game], others[game], g)
+        rolled[game] = rolled_balls(cells[game], own[game], others[game], g)
 
 
 def signed(word: int) -> int:
@@ -145,7 +150,7 @@ def signed(word: int) -> int:
 
 @pytest.fixture(scope="module")
 def positions() -> dict[int, list[tuple[int, int, int, int, int]]]:
-    """Positions by size: own, others, a legal move, and the oracle's legal cells and rolled balls, as words."""
+    """Positions by size: own, others, a legal cell, and the oracle's legal cells and rolled balls, as words."""
     found: dict[int, list[tuple[int, int, int, int, int]]] = {8: [], 6: [], 4: []}
     for size, players in VARIANTS:
         for seed in range(4):
@@ -155,32 +160,32 @@ def positions() -> dict[int, list[tuple[int, int, int, int, int]]]:
                 legal = oracle.legal()
                 move = rng.choice(legal)
                 answers = word_of(legal, size), word_of(oracle.rolled(*move), size)
-                found[size].append((*position_words(oracle), word_of([move], size), *answers))
+                found[size].append((*position_words(oracle), cell_number(move, size), *answers))
                 oracle.play(*move)
     return found
 
 
 @ALL_SIZES
 def test_rules_on_python_ints(size: int, positions: dict[int, list[tuple[int, ...]]]) -> None:
-    for own, others, move, legal, rolled in positions[size]:
+    for own, others, cell, legal, rolled in positions[size]:
         assert legal_cells(own, others, geometry(size)) == legal
-        assert rolled_balls(move, own, others, geometry(size)) == rolled
+        assert rolled_balls(cell, own, others, geometry(size)) == rolled
 
 
 @ALL_SIZES
 def test_rules_on_numpy_words(size: int, positions: dict[int, list[tuple[int, ...]]]) -> None:
-    own, others, moves, legal, rolled = np.array(positions[size], np.uint64).T
+    own, others, cells, legal, rolled = np.array(positions[size], np.uint64).T
     found = legal_cells(own, others, word_geometry(size))
     assert found.dtype == np.uint64
     np.testing.assert_array_equal(found, legal)
-    np.testing.assert_array_equal(rolled_balls(moves, own, others, word_geometry(size)), rolled)
+    np.testing.assert_array_equal(rolled_balls(cells, own, others, word_geometry(size)), rolled)
 
 
 @ALL_SIZES
 def test_rules_in_a_numba_kernel(size: int, positions: dict[int, list[tuple[int, ...]]]) -> None:
-    own, others, moves, legal, rolled = np.array(positions[size], np.uint64).T.copy()
+    own, others, cells, legal, rolled = np.array(positions[size], np.uint64).T.copy()
     found_legal, found_rolled = np.empty_like(own), np.empty_like(own)
-    kernel(own, others, moves, found_legal, found_rolled, word_geometry(size))
+    kernel(own, others, cells, found_legal, found_rolled, word_geometry(size))
     np.testing.assert_array_equal(found_legal, legal)
     np.testing.assert_array_equal(found_rolled, rolled)
 
@@ -188,11 +193,10 @@ def test_rules_in_a_numba_kernel(size: int, positions: dict[int, list[tuple[int,
 @ALL_SIZES
 def test_rules_on_torch_words(size: int, positions: dict[int, list[tuple[int, ...]]]) -> None:
     words = torch.tensor([[signed(word) for word in position] for position in positions[size]])
-    own, others, moves, legal, rolled = words.T
-    g = geometry(size)
-    signed_geometry = Geometry(*(signed(field) for field in g))
+    own, others, cells, legal, rolled = words.T
+    signed_geometry = geometry(size).convert(signed)
     assert torch.equal(legal_cells(own, others, signed_geometry), legal)
-    assert torch.equal(rolled_balls(moves, own, others, signed_geometry), rolled)
+    assert torch.equal(rolled_balls(cells, own, others, signed_geometry), rolled)
 
 
 @ALL_SIZES
@@ -203,7 +207,7 @@ def test_a_run_across_the_whole_board_rolls(size: int) -> None:
     rays.append([(at, last - at) for at in range(size)])
     for ray in rays + [ray[::-1] for ray in rays]:
         closing, *run, move = ray
-        found = rolled_balls(word_of([move], size), word_of([closing], size), word_of(run, size), geometry(size))
+        found = rolled_balls(cell_number(move, size), word_of([closing], size), word_of(run, size), geometry(size))
         assert found == word_of(run, size)
         assert legal_cells(word_of([closing], size), word_of(run, size), geometry(size)) == word_of([move], size)
 
@@ -236,7 +240,7 @@ def test_legal_cells_are_empty_and_touching_and_never_none_before_the_end(oracle
 def test_capturing_is_mandatory(oracle: Oracle) -> None:
     own, others = position_words(oracle)
     g = geometry(oracle.size)
-    rolls = {cell: rolled_balls(1 << cell, own, others, g) for cell in cells_of(g.board ^ (own | others))}
+    rolls = {cell: rolled_balls(cell, own, others, g) for cell in cells_of(g.board ^ (own | others))}
     capturing = {cell for cell, rolled in rolls.items() if rolled}
     legal = set(cells_of(legal_cells(own, others, g)))
     assert legal == capturing if capturing else legal == set(cells_of(rules.touching_cells(own | others, g)))
@@ -346,6 +350,25 @@ def test_cells_of() -> None:
 def test_popcount() -> None:
     words = random_words(500, seed=2)
     assert popcount(np.array(words, np.uint64)).tolist() == [bin(word).count("1") for word in words]
+
+
+@njit
+def highest_bits(words, highest):
+    for at in range(words.shape[0]):
+        highest[at] = highest_bit(words[at])
+
+
+def test_highest_bit_of_every_kind_of_word() -> None:
+    words = [word | 1 for word in random_words(200, seed=5)] + [1 << cell for cell in range(64)]
+    right = [1 << word.bit_length() - 1 for word in words]
+    assert [highest_bit(word) for word in words] == right
+    array = np.array(words, np.uint64)
+    assert highest_bit(array).tolist() == right
+    found = np.empty_like(array)
+    highest_bits(array, found)
+    assert found.tolist() == right
+    positive = [word for word in words if word < 1 << 63]
+    assert highest_bit(torch.tensor(positive)).tolist() == [1 << word.bit_length() - 1 for word in positive]
 
 
 @njit

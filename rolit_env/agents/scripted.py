@@ -95,7 +95,8 @@ def _most_rolled(view: Words, legal: Words, best: Words, geometry: Any) -> None:
         while left:
             move = left & (~left + uint64(1))
             left ^= move
-            rolled = popcount(rules.rolled_balls(move, own, others, geometry))
+            cell = popcount(move - uint64(1))
+            rolled = popcount(rules.rolled_balls(cell, own, others, geometry))
             if rolled > most:
                 most, favourites = rolled, uint64(0)
             if rolled == most:
