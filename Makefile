@@ -2,8 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+BENCH := .venv-bench
 
-.PHONY: help setup demo test lint agreement clean
+.PHONY: help setup demo test lint agreement bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +35,19 @@ lint: $(READY)  ## Check style, types and import directions
 agreement: $(READY)  ## Compare the engines with a naive oracle over 20,000 rounds
 	@$(BIN)/python -m tests.agreement --rounds 20000
 
+# The peers bring libraries that nothing else here needs, so they have an environment of their own.
+$(BENCH)/.ready: pyproject.toml constraints.txt constraints-bench.txt
+	@echo "Setting up $(BENCH) (once, a few minutes) ..."
+	@$(PYTHON) -m venv $(BENCH)
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	@$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--constraint constraints-bench.txt --editable '.[train,play,bench]'
+	@touch $(BENCH)/.ready
+
+bench: $(BENCH)/.ready  ## Measure speed beside other libraries and fill in the tables of README.md and docs/speed.md
+	@$(BENCH)/bin/rolit bench --json docs/bench.json
+	@$(BENCH)/bin/python docs/speed_table.py
+
 clean:  ## Remove .venv and caches (runs/ stays)
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

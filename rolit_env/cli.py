@@ -25,6 +25,9 @@ from rich.table import Table
 from rolit_env import __version__
 from rolit_env.agents import AGENTS, Agent, make_agent
 from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
+from rolit_env.bench.measure import GAMES
+from rolit_env.bench.report import screen
+from rolit_env.bench.run import NAMES, run_bench
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, RolitError
 from rolit_env.files import replacing
@@ -93,11 +96,14 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"rolit {__version__}")
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
 
-    def add_verb(name: str, run: Callable[[argparse.Namespace], None], summary: str, notes: str) -> argparse.ArgumentParser:
+    def add_verb(
+        name: str, run: Callable[[argparse.Namespace], None], summary: str, notes: str, *, board: bool = True
+    ) -> argparse.ArgumentParser:
         verb = verbs.add_parser(name, help=summary, description=summary, epilog=notes)
         verb.set_defaults(run=run)
-        verb.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4 (default: 8)")
-        verb.add_argument("--players", type=int, default=2, help="2, 3 or 4; 4x4 is for 2 (default: 2)")
+        if board:
+            verb.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4 (default: 8)")
+            verb.add_argument("--players", type=int, default=2, help="2, 3 or 4; 4x4 is for 2 (default: 2)")
         return verb
 
     verb = add_verb(
@@ -169,6 +175,35 @@ example: rolit evaluate greedy --against random positional
     verb.add_argument("--depth", type=_int_from(0), required=True, help="turns in a sequence, from 0")
     verb.add_argument("--starter", default="red", help="the colour that moves first (default: red)")
     verb.add_argument("--divide", action="store_true", help="show the count behind each first move too")
+
+    verb = add_verb(
+        "bench",
+        _bench,
+        "Measure turns a second, side by side with the other libraries that are installed.",
+        f"""{fill(f"Layers and peers are {', '.join(NAMES)}.", 79)}
+Each is timed in a process of its own, and they take turns. One turn is one move of
+one game. All play is legal and random; docs/speed.md says what is timed.
+
+example: rolit bench --only step rust-reversi
+         rolit bench --json speed.json""",
+        board=False,
+    )
+    verb.add_argument("--only", nargs="+", metavar="LAYER", help="measure only these (default: everything)")
+    verb.add_argument("--no-peers", dest="peers", action="store_false", help="measure no other libraries")
+    verb.add_argument("--repeats", type=_int_from(1), default=7, help="timings of each (default: 7)")
+    verb.add_argument("--seconds", type=_seconds, default=0.4, help="shortest time of one timing (default: 0.4)")
+    verb.add_argument(
+        "--games",
+        type=_int_from(1),
+        nargs="+",
+        default=GAMES,
+        help="games side by side; batches are measured at each of these numbers, other layers at the first "
+        f"(default: {' '.join(map(str, GAMES))})",
+    )
+    verb.add_argument("--threads", type=_int_from(1), help="cores for what uses several (default: all that may be used here)")
+    verb.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the results to a file, replaced as a whole when all is done"
+    )
     return parser
 
 
@@ -186,6 +221,17 @@ def _int_from(low: int, high: int | None = None) -> Callable[[str], int]:
         return number
 
     return read
+
+
+def _seconds(text: str) -> float:
+    """Read a time in seconds, more than 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number; allowed are numbers of seconds above 0, to 60") from None
+    if not 0 < seconds <= 60:
+        raise argparse.ArgumentTypeError(f"{text} does not fit; allowed are numbers of seconds above 0, to 60")
+    return seconds
 
 
 def _perft(options: argparse.Namespace) -> None:
@@ -262,6 +308,41 @@ def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace)
             if not console.is_terminal:
                 console.print(f"{label}: {result.rounds:,} rounds played", soft_wrap=True)
     return results
+
+
+def _bench(options: argparse.Namespace) -> None:
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TextColumn("timings"))
+    # Drawn only between timings, which a thread that draws meanwhile would disturb.
+    with (
+        replacing(options.json) if options.json else nullcontext() as draft,
+        Progress(*columns, console=console, transient=True, auto_refresh=False, disable=not console.is_terminal) as bars,
+    ):
+        bar = bars.add_task("", total=None)
+        said = ""
+
+        def progress(what: str, name: str, done: int, total: int) -> None:
+            nonlocal said
+            bars.update(bar, description=f"{what}: {name}", completed=done, total=total, refresh=True)
+            if not console.is_terminal and what != said:
+                said = what
+                console.print(f"{what} ({done} of {total} timings done)", soft_wrap=True)
+
+        report = run_bench(
+            options.only,
+            games=options.games,
+            repeats=options.repeats,
+            seconds=options.seconds,
+            threads=options.threads,
+            peers=options.peers,
+            progress=progress,
+        )
+        report = {"version": __version__, "command": options.command, **report}
+        if draft:
+            draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, 80) if console.is_terminal else 200
+    console.print(screen(report))
 
 
 def _print_results(results: Sequence[ArenaResult], name: str) -> None:
