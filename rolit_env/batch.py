@@ -8,15 +8,17 @@ Legend: B games, n side, P players, A = n·n actions.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import uint64
 
-from rolit_env import rules
-from rolit_env.bits import Words, popcount, select, unpack_words
+from rolit_env import loops, rules
+from rolit_env.bits import Words
 from rolit_env.board import Board, explain_illegal, illegal_reason
 from rolit_env.errors import (
     ActionError,
@@ -25,7 +27,6 @@ from rolit_env.errors import (
     PositionError,
     RoundOverError,
 )
-from rolit_env.kernel import kernel
 from rolit_env.lockstep import Lockstep
 from rolit_env.payoffs import Payoff, check_payoff, payoffs, win_shares
 from rolit_env.rules import word_geometry
@@ -43,6 +44,7 @@ class GameBatch(Lockstep):
         players: 2, 3 or 4 (4x4 is for 2 only).
         starter: The colour that moves first in every game, or `random`: drawn for each game among those that play.
         seed: Seeds that draw; an int, a NumPy generator, or None for a fresh one.
+        threads: Threads that share the games; they pay from some ten thousand games on, and change no result.
 
     Attributes:
         variant: The variant played.
@@ -50,10 +52,13 @@ class GameBatch(Lockstep):
         legal: Legal cells of the seat to move, uint64 [B]. Both arrays are updated in place: read them, never write.
         starters: The colour in seat 0, int64 [B].
         ply: Turns played.
+        threads: As given.
+
+    A game takes 48 bytes: five words and the starter.
 
     Raises:
         VariantError: for another size or player count.
-        OptionError: for a starter that does not play, or a number of games below 1.
+        OptionError: for a starter that does not play, or a number of games or threads below 1.
     """
 
     def __init__(
@@ -64,10 +69,13 @@ class GameBatch(Lockstep):
         players: int = 2,
         starter: str = "random",
         seed: int | np.random.Generator | None = None,
+        threads: int = 1,
     ) -> None:
         self.variant: Variant = variant(size, players)
-        if isinstance(games, bool) or not isinstance(games, int | np.integer) or games < 1:
-            raise OptionError(f"games={games!r} is no number of games; allowed are ints from 1 up")
+        for name, given in (("games", games), ("threads", threads)):
+            if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+                raise OptionError(f"{name}={given!r} is no number of {name}; allowed are ints from 1 up")
+        self.threads = int(threads)
         self.starters: npt.NDArray[np.int64] = np.empty(int(games), np.int64)
         self.balls: Words = np.empty((4, int(games)), np.uint64)
         self.legal: Words = np.empty(int(games), np.uint64)
@@ -91,13 +99,11 @@ class GameBatch(Lockstep):
 
     def reset(self, *, starter: str = "random", seed: int | np.random.Generator | None = None) -> None:
         """Start new rounds in the same arrays. Arguments and errors are those of the constructor."""
-        players = self.variant.players
-        playing = PLAYING_COLORS[players]
         if starter == "random":
-            drawn = np.random.default_rng(seed).integers(players, size=len(self))
+            playing = np.array(PLAYING_COLORS[self.variant.players], np.int64)
+            self.starters[:] = playing[np.random.default_rng(seed).integers(len(playing), size=len(self))]
         else:
-            drawn = np.full(len(self), playing.index(starter_color(starter, self.variant)))
-        self.starters[:] = np.array(playing, np.int64)[drawn]
+            self.starters[:] = starter_color(starter, self.variant)
         self.balls[:] = np.array(self.variant.start, np.uint64)[self._slot_colors().T]
         self.ply = 0
         self._find_legal()
@@ -115,11 +121,8 @@ class GameBatch(Lockstep):
             Nothing changes in any game when one of these is raised.
         """
         cells = self._checked(actions)
-        own, following, third, fourth = self._rows()
-        _advance(own, following, third, fourth, cells, self.legal, word_geometry(self.variant.size))
+        self._run(loops.step(self.variant.size), self.balls, self.mover_first(), cells, self.legal)
         self.ply += 1
-        if self.done:
-            self.legal[:] = 0
 
     def random_actions(self, rng: np.random.Generator) -> Actions:
         """Return a uniformly random legal action for each game, int64 [B]. Raises `RoundOverError` at the end."""
@@ -127,13 +130,19 @@ class GameBatch(Lockstep):
         return draw_cells(self.legal, rng)
 
     def step_random(self, rng: np.random.Generator) -> None:
-        """Play a uniformly random legal action in each game. Raises `RoundOverError` at the end."""
-        self.step(self.random_actions(rng))
+        """Play a uniformly random legal action in each game, as `step(random_actions(rng))` does, but faster.
+
+        Raises `RoundOverError` at the end.
+        """
+        self.refuse_when_over()
+        self._play_random(1, rng)
 
     def play_out(self, rng: np.random.Generator) -> None:
-        """Play uniformly random legal actions until the boards are full; at the end already, nothing happens."""
-        while not self.done:
-            self.step_random(rng)
+        """Play uniformly random legal actions until the boards are full, as `step_random` would, but faster.
+
+        At the end already, nothing happens.
+        """
+        self._play_random(self.plies - self.ply, rng)
 
     def rolled(self, actions: npt.ArrayLike) -> Words:
         """Return the balls that one action in each game would roll, as words, uint64 [B]. Raises as `step` does."""
@@ -155,13 +164,13 @@ class GameBatch(Lockstep):
         """
         size = self.variant.size
         out = _checked_buffer(out, (len(self), 4, size, size))
-        out[:] = unpack_words(self.view(), self.variant.cells).reshape(-1, 4, size, size)
+        self._spread(self.balls, self.mover_first(), out)
         return out
 
     def legal_mask(self, out: npt.NDArray[np.int8] | None = None) -> npt.NDArray[np.int8]:
         """Return the legal cells as 0/1 vectors, int8 [B, A]: a fresh array, or `out`. Raises as `planes` does."""
         out = _checked_buffer(out, (len(self), self.variant.cells))
-        out[:] = unpack_words(self.legal, self.variant.cells)
+        self._spread(self.legal[None], (0,), out)
         return out
 
     def counts(self) -> npt.NDArray[np.int64]:
@@ -210,6 +219,7 @@ class GameBatch(Lockstep):
         twin.balls = np.array(self.balls[:, games], order="C")  # a copy, also of a slice
         twin.legal = self.legal[games].copy()
         twin.ply = self.ply
+        twin.threads = self.threads
         return twin
 
     def _slot_colors(self) -> npt.NDArray[np.int64]:
@@ -222,8 +232,25 @@ class GameBatch(Lockstep):
         return [self.balls[slot] for slot in self.mover_first()]
 
     def _find_legal(self) -> None:
-        own, following, third, fourth = self._rows()
-        self.legal[:] = rules.legal_cells(own, following | third | fourth, word_geometry(self.variant.size))
+        self._run(loops.find_legal(self.variant.size), self.balls, self.mover_first(), self.legal)
+
+    def _play_random(self, turns: int, rng: np.random.Generator) -> None:
+        keys = rng.integers(2**64, size=turns, dtype=np.uint64)
+        self._run(loops.play_random(self.variant.size), self.balls, self.mover_first(), keys, self.variant.players, self.legal)
+        self.ply += turns
+
+    def _spread(self, words: Words, order: tuple[int, ...], out: npt.NDArray[np.int8]) -> None:
+        groups = out.reshape(len(self), len(order), -1).view(np.uint32)
+        self._run(loops.spread(self.variant.size), words, order, groups)
+
+    def _run(self, loop: Callable[..., None], *arguments: Any) -> None:
+        """Run a loop over all games, each thread over a range of them."""
+        if self.threads == 1:
+            loop(*arguments, 0, len(self))
+            return
+        share = -(-len(self) // self.threads)
+        starts = range(0, len(self), share)
+        list(_pool(self.threads).map(lambda first: loop(*arguments, first, min(first + share, len(self))), starts))
 
     def _final_counts(self) -> npt.NDArray[np.int64]:
         self.refuse_before_end()
@@ -238,7 +265,7 @@ class GameBatch(Lockstep):
         if given.shape != (len(self),) or given.dtype.kind not in "iu":
             raise ActionError(f"actions must be ints of shape ({len(self)},), not {given.dtype} of shape {given.shape}")
         cells = np.ascontiguousarray(given, np.int64)
-        if _count_illegal(cells, self.legal):
+        if loops.any_illegal(cells, self.legal):
             self._explain(cells)
         return cells
 
@@ -266,7 +293,7 @@ def draw_cells(words: Words, rng: np.random.Generator) -> Actions:
     if not words.all():
         raise RoundOverError("there is no cell to draw from: the boards are full; start a new batch")
     cells = np.empty(len(words), np.int64)
-    _draw(words, rng.random(len(words)), cells)
+    loops.choose(words, rng.integers(2**64, dtype=np.uint64), cells)
     return cells
 
 
@@ -283,35 +310,10 @@ def _described(given: object) -> str:
     return f"{given.dtype} of shape {given.shape}" if isinstance(given, np.ndarray) else type(given).__name__
 
 
-@kernel
-def _count_illegal(cells: Any, legal: Any) -> Any:
-    illegal = uint64(0)
-    for game in range(cells.shape[0]):
-        cell = uint64(cells[game])  # a negative one becomes huge
-        on_board = uint64(cell < uint64(64))
-        illegal += uint64(1) - (legal[game] >> (cell & uint64(63)) & on_board)
-    return illegal
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="rolit")
 
 
-@kernel
-def _advance(own: Any, following: Any, third: Any, fourth: Any, cells: Any, legal: Any, geometry: Any) -> None:
-    # Rows come from the mover's side and the next seat is always the second, so no index depends on the game or the
-    # turn, and the loop, free of branches, turns into vector instructions.
-    for game in range(cells.shape[0]):
-        mine, first, second, last = own[game], following[game], third[game], fourth[game]
-        cell = uint64(cells[game])
-        move = uint64(1) << cell
-        rolled = rules.rolled_balls(cell, mine, first | second | last, geometry)
-        mine = mine | move | rolled
-        first = first & ~rolled
-        second = second & ~rolled
-        last = last & ~rolled
-        own[game], following[game], third[game], fourth[game] = mine, first, second, last
-        legal[game] = rules.legal_cells(first, mine | second | last, geometry)
-
-
-@kernel
-def _draw(words: Any, fractions: Any, cells: Any) -> None:
-    for game in range(words.shape[0]):
-        word = words[game]
-        cells[game] = select(word, uint64(fractions[game] * popcount(word)))
+if hasattr(os, "register_at_fork"):  # a forked process has no threads, so it needs pools of its own
+    os.register_at_fork(after_in_child=_pool.cache_clear)

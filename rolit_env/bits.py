@@ -46,13 +46,15 @@ def _highest_bit_in_kernels(word: Any) -> Any:
     return highest
 
 
-@intrinsic
-def _leading_zeros(_typing_context: Any, _word: Any) -> Any:
+def _count_leading_zeros(_typing_context: Any, _word: Any) -> Any:
     # LLVM's own function: one instruction for eight games, where spreading the highest bit would take a dozen.
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
 
     return types.uint64(types.uint64), generate
+
+
+_leading_zeros: Any = intrinsic(_count_leading_zeros)
 
 
 @register_jitable

@@ -6,6 +6,8 @@ same seat to move; a batch needs no done flags and no turn array.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import numpy.typing as npt
 
@@ -49,10 +51,9 @@ class Lockstep:
         if not self.done:
             raise RoundNotOverError(f"rounds have payoffs only when they are over; {self.plies - self.ply} turns are left")
 
-    def mover_first(self) -> tuple[int, ...]:
+    def mover_first(self) -> tuple[int, int, int, int]:
         """Return the four slots from the mover's side: its own, the other seats in turn order, neutral colours last."""
-        players = self.variant.players
-        return (*((self.seat + turn) % players for turn in range(players)), *range(players, 4))
+        return _mover_first(self.variant.players, self.seat)
 
     def colors_by_starter(self) -> npt.NDArray[np.int64]:
         """Return the colour in each of the four slots for each colour that starts, int64 [4, 4] (rows that can't be: 0)."""
@@ -60,3 +61,9 @@ class Lockstep:
         for color in PLAYING_COLORS[self.variant.players]:
             table[color] = self.variant.slot_colors(color)
         return table
+
+
+@cache
+def _mover_first(players: int, seat: int) -> tuple[int, int, int, int]:
+    first, second, third, fourth = (*((seat + turn) % players for turn in range(players)), *range(players, 4))
+    return first, second, third, fourth

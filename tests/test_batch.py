@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import multiprocessing
 import pickle
 import random
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rolit_env import loops
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 from rolit_env.errors import (
@@ -186,6 +188,113 @@ def test_random_actions_are_uniform() -> None:
     legal = [parse_cell(name, 8) for name in ("c4", "c6", "e6")]
     assert counts[legal].sum() == 30_000
     assert ((counts[legal] - 10_000) ** 2 / 10_000).sum() < 13.82  # 2 degrees of freedom, p = .001
+
+
+# Fused loops, the caller's buffers, and threads: faster ways to the same games.
+
+
+@ALL_VARIANTS
+def test_large_batches_play_as_small_ones_do(size: int, players: int) -> None:
+    # More games than a chunk, and no multiple of what a vector instruction holds.
+    games = GameBatch(loops.CHUNK * 2 + 13, size=size, players=players, seed=1)
+    some = np.array([0, 1, 7, 8, loops.CHUNK - 1, loops.CHUNK, 2 * loops.CHUNK + 11, 2 * loops.CHUNK + 12])
+    few = games[some]
+    boards = [few.board(at) for at in range(len(some))]
+    rng = np.random.default_rng(1)
+    while not games.done:
+        actions = games.random_actions(rng)
+        games.step(actions)
+        few.step(actions[some])
+        for board, action in zip(boards, actions[some], strict=True):
+            board.push(action)
+        assert everything(games[some]) == everything(few)
+        assert few.legal.tolist() == [board.legal for board in boards]
+    assert [few.board(at) for at in range(len(some))] == boards
+
+
+@ALL_VARIANTS
+def test_random_play_is_the_same_in_one_go_turn_by_turn_and_by_actions(size: int, players: int) -> None:
+    start = random_batch(loops.CHUNK + 5, size, players, turns=3, seed=2)
+    by_actions, by_turns, at_once = start.copy(), start.copy(), start.copy()
+    rng, again = np.random.default_rng(9), np.random.default_rng(9)
+    while not by_actions.done:
+        by_actions.step(by_actions.random_actions(rng))
+        by_turns.step_random(again)
+        assert everything(by_turns) == everything(by_actions)
+    at_once.play_out(np.random.default_rng(9))
+    assert at_once.done
+    assert everything(at_once) == everything(by_actions)
+    at_once.play_out(np.random.default_rng(9))
+    assert everything(at_once) == everything(by_actions)
+    with pytest.raises(RoundOverError):
+        at_once.step_random(rng)
+    assert everything(at_once) == everything(by_actions)
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("count", [2, loops.CHUNK * 3 + 1])
+def test_threads_change_nothing(threads: int, count: int) -> None:
+    one = GameBatch(count, size=8, players=3, seed=4)
+    more = GameBatch(count, size=8, players=3, seed=4, threads=threads)
+    for turn in range(20):
+        actions = one.random_actions(np.random.default_rng(turn))
+        one.step(actions)
+        more.step(actions)
+    one.play_out(np.random.default_rng(0))
+    more.play_out(np.random.default_rng(0))
+    assert more.copy().threads == threads
+    assert {**everything(more), "threads": 1} == everything(one)
+    np.testing.assert_array_equal(more.planes(), one.planes())
+
+
+def test_threads_work_in_a_forked_process() -> None:
+    # Its parent's threads are not there, though the pool that held them is.
+    games = GameBatch(100, threads=2, seed=1)
+    games.step_random(np.random.default_rng(0))
+    context = multiprocessing.get_context("fork")
+    child = context.Process(target=games.play_out, args=(np.random.default_rng(0),))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+
+
+@ALL_VARIANTS
+def test_planes_and_masks_go_to_the_callers_buffers(size: int, players: int) -> None:
+    games = random_batch(30, size, players, turns=5)
+    planes, mask = np.full((30, 4, size, size), 7, np.int8), np.full((30, size * size), 7, np.int8)
+    assert games.planes(out=planes) is planes
+    assert games.legal_mask(out=mask) is mask
+    np.testing.assert_array_equal(planes, games.planes())
+    np.testing.assert_array_equal(mask, games.legal_mask())
+
+
+@pytest.mark.parametrize(
+    "out",
+    [
+        np.zeros((3, 4, 8, 7), np.int8),
+        np.zeros((4, 4, 8, 8), np.int8),
+        np.zeros((3, 4, 8, 8), np.uint8),
+        np.zeros((3, 8, 8, 4), np.int8).transpose(0, 3, 1, 2),
+        [0] * 768,
+    ],
+)
+def test_buffers_that_do_not_fit_are_refused(out: Any) -> None:
+    with pytest.raises(OptionError, match=r"out must be a C-contiguous int8 array of shape \(3, 4, 8, 8\)"):
+        GameBatch(3).planes(out=out)
+
+
+@pytest.mark.parametrize("players", [2, 4])
+def test_reset_starts_new_rounds_in_the_same_arrays(players: int) -> None:
+    games = random_batch(25, 8, players, turns=11)
+    balls, legal = games.balls, games.legal
+    games.reset(seed=5)
+    assert games.balls is balls
+    assert games.legal is legal
+    assert everything(games) == everything(GameBatch(25, players=players, seed=5))
+    before = everything(games)
+    with pytest.raises(OptionError):
+        games.reset(starter="purple")
+    assert everything(games) == before
 
 
 # Copies.

@@ -1,5 +1,6 @@
 """The disk cache of compiled kernels notices a change of the rules."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -32,3 +33,17 @@ def test_a_change_of_the_rules_reaches_cached_kernels(tmp_path: Path) -> None:
     assert changed != text
     rules.write_text(changed.replace("* (capturing == 0))", "* (capturing != 0))"))
     assert legal_after_f4() == 0
+
+
+def test_a_long_compilation_is_announced_once(tmp_path: Path) -> None:
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+
+    def complaints() -> str:
+        program = f"from rolit_env import kernel\nkernel.announcement.left = 0.01\n{PROGRAM}"
+        return subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        ).stderr
+
+    first, second = complaints(), complaints()
+    assert first.splitlines() == ["rolit_env is compiling its loops for this machine; this takes a few seconds, once"]
+    assert second == ""
