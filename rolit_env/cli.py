@@ -197,8 +197,8 @@ example: rolit bench --only step rust-reversi
         type=_int_from(1),
         nargs="+",
         default=GAMES,
-        help="games side by side; batches are measured at each of these numbers, other layers at the first "
-        f"(default: {' '.join(map(str, GAMES))})",
+        help="games side by side; step and random are measured at each of these numbers, threads at the last, "
+        f"others at the first (default: {' '.join(map(str, GAMES))})",
     )
     verb.add_argument("--threads", type=_int_from(1), help="cores for what uses several (default: all that may be used here)")
     verb.add_argument(

@@ -46,7 +46,7 @@ def works(name="works", **settings):
 
 def turns_of_a_round(name):
     """Return how many turns one `play` can take."""
-    batches = {"step": 60, "random": 60, "playout": 60, "torch": 60, "vector": 30, "observe": 1}
+    batches = {"step": 60, "random": 60, "threads": 60, "playout": 60, "torch": 60, "vector": 30, "observe": 1}
     if name in batches:
         return {batches[name] * GAMES}
     return {
@@ -148,6 +148,7 @@ def test_the_empty_environment_is_one():
     for agent in env.agent_iter():
         observation, reward, termination, truncation, _ = env.last()
         assert env.observation_space(agent).contains(observation)
+        assert observation["action_mask"].nonzero()[0].tolist() == list(empty_env.LEGAL)
         assert (reward, truncation) == (0, False)
         env.step(None if termination else empty_env.LEGAL[turns % 8])
         turns += not termination
@@ -196,18 +197,19 @@ def test_measure_counts_only_the_playing(monkeypatch):
 
 def test_a_report_has_every_row_and_ratio():
     said = []
-    found = run.run_bench(["raw", "empty", "aec", "step"], **SMALL, progress=lambda *step: said.append(step))
+    found = run.run_bench(["raw", "empty", "aec", "step", "threads"], **SMALL, progress=lambda *step: said.append(step))
     json.dumps(found)
     assert [(row["name"], row["games"]) for row in found["rows"]] == [
         ("step", GAMES),
         ("step", 9),
+        ("threads", 9),
         ("aec", None),
         ("raw", None),
         ("empty", None),
     ]
     for row in found["rows"]:
         assert row["kind"] == ("peer" if row["name"] == "empty" else "layer")
-        assert row["cores"] == 1
+        assert row["cores"] == (len(machine.cores()) if row["name"] == "threads" else 1)
         assert len(row["turns_per_second"]) == 2
         assert all(math.isfinite(rate) and rate > 0 for rate in row["turns_per_second"])
         assert math.isfinite(row["result"])
@@ -223,10 +225,10 @@ def test_a_report_has_every_row_and_ratio():
     assert found["ratios"][1]["median"] >= 1
 
     # One after the other, twice around, after all have warmed up.
-    order = ["step", "step", "aec", "raw", "empty"]
+    order = ["step", "step", "threads", "aec", "raw", "empty"]
     assert [name for _, name, _, _ in said] == order * 4
     assert [what for what, *_ in said] == [w for w in ("starting", "warming up", "round 1", "round 2") for _ in order]
-    assert [(done, total) for *_, done, total in said][10:] == [(done, 10) for done in range(10)]
+    assert [(done, total) for *_, done, total in said][12:] == [(done, 12) for done in range(12)]
 
 
 def test_what_is_not_installed_is_said_and_not_started(stand_in, monkeypatch):
@@ -294,6 +296,14 @@ def test_processes_get_the_cores_of_their_row():
             out, _ = process.communicate()
         assert out == f"{pinned} {len(pinned)}\n"
     assert machine.cores() == before
+
+
+def test_threads_are_counted_where_cores_can_not_be_chosen(monkeypatch):
+    monkeypatch.delattr(os, "sched_setaffinity")
+    program = "import numba, os; print(numba.config.NUMBA_NUM_THREADS, os.environ['OMP_NUM_THREADS'])"
+    with run.start_pinned([sys.executable, "-c", program], [0] * 3, stdout=subprocess.PIPE) as process:
+        out, _ = process.communicate()
+    assert out == "3 3\n"
 
 
 @pytest.mark.parametrize(
@@ -502,8 +512,8 @@ def example():
 
 def test_markdown_shows_medians_and_spread():
     assert report.markdown(example()) == (
-        "Abacus with AVX2, 2 of 4 cores, Linux; python 3.11.7; rolit-env 1.2.3, commit 0123456789 with changes, 2030-01-02. Medians of 3\n"
-        "timings of at least 0.5 s, taken in turns.\n"
+        "Abacus with AVX2, 2 of 4 cores, Linux; python 3.11.7; rolit-env 1.2.3, commit 0123456789 with changes, 2030-01-02. "
+        "Medians of 3\ntimings of at least 0.5 s, taken in turns.\n"
         "\n"
         "| name | what | cores | turns/s | lowest | highest |\n"
         "| --- | --- | ---: | ---: | ---: | ---: |\n"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rolit_env.batch import GameBatch
+from rolit_env.bench.machine import cores
 from rolit_env.bench.measure import Row, Work
 
 PLAYERS = 4
@@ -50,6 +51,19 @@ def _random(games: int) -> Work:
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return Work(play, lambda: _balls(batch), facts={"bytes_per_game": most / games})
+
+
+def _threads(games: int) -> Work:
+    rng = np.random.default_rng(0)
+    batch = GameBatch(games, players=PLAYERS, seed=rng, threads=len(cores()))
+
+    def play() -> int:
+        batch.reset(seed=rng)
+        while not batch.done:
+            batch.step_random(rng)
+        return batch.plies * games
+
+    return Work(play, lambda: _balls(batch))
 
 
 def _playout(games: int) -> Work:
@@ -201,6 +215,7 @@ def _balls(batch: Any) -> float:
 LAYERS = (
     Row("step", "`GameBatch.step`, actions given, {games} games", _step, games="all"),
     Row("random", "`GameBatch.step_random`, {games} games", _random, games="all"),
+    Row("threads", "the same with `threads`, {games} games", _threads, cores="all", games="last"),
     Row("playout", "`GameBatch.play_out`, {games} games", _playout, games="first"),
     Row("observe", "planes and masks into buffers, {games} games", _observe, games="first"),
     Row(

@@ -44,7 +44,7 @@ class Row:
         needs: Packages it imports that may be missing, by import name.
         install: What a person would install to have them.
         peer: Whether it is another library, or something to compare with.
-        games: Whether it takes a number of games side by side, and is timed at the first of those asked for or at all.
+        games: Whether it takes a number of games side by side, and which of those asked for.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Row:
     needs: tuple[str, ...] = ()
     install: str = ""
     peer: bool = False
-    games: Literal["none", "first", "all"] = "none"
+    games: Literal["none", "first", "last", "all"] = "none"
 
 
 def measure(work: Work, seconds: float) -> dict[str, float]:

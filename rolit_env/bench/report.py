@@ -44,7 +44,7 @@ def screen(report: dict[str, Any]) -> RenderableType:
     parts += [Text(note) for note in ("", *notes(report))]
     if report["ratios"]:
         parts += [_screen_table(RATIO_HEADINGS, ratio_cells(report), 1), ""]
-    if cells := size_cells(report):
+    if len(report["settings"]["games"]) > 1 and (cells := size_cells(report)):
         parts.append(_screen_table(SIZE_HEADINGS, cells, 0))
     return Group(*parts)
 
@@ -65,9 +65,9 @@ def conditions(report: dict[str, Any]) -> str:
 
 def speed_cells(report: dict[str, Any]) -> list[Cells]:
     """Return a line for each row: name, what, cores, median, lowest and highest; of several numbers of games the first."""
-    lines = []
+    lines: list[Cells] = []
     for row in report["rows"]:
-        if row["games"] not in (None, report["settings"]["games"][0]):
+        if lines and lines[-1][0] == row["name"]:
             continue
         rates = row.get("turns_per_second")
         if rates:

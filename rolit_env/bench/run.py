@@ -55,7 +55,8 @@ def run_bench(
 
     Args:
         names: Some of `NAMES`, or None for all.
-        games: Numbers of games side by side. Batches are timed at all of them, other layers at the first.
+        games: Numbers of games side by side. `step` and `random` are timed at all of them, `threads` at the last, others at
+            the first.
         repeats: Timings of each.
         seconds: Shortest time of one timing.
         threads: Cores for what uses several, None for all that this process may use.
@@ -88,7 +89,7 @@ def run_bench(
             if name in ROWS:
                 row = ROWS[name]
                 pinned = available[:threads] if row.cores == "all" else available[-1:]
-                counts = {"none": [None], "first": games[:1], "all": games}[row.games]
+                counts = {"none": [None], "first": games[:1], "last": games[-1:], "all": games}[row.games]
                 measurements += [stack.enter_context(_Measurement(row, count, seconds, pinned)) for count in counts]
         total = len(measurements) * repeats
         # Two at a time start up: while one is waited for, the next already imports.
