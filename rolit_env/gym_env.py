@@ -20,7 +20,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rolit_env import render, rolit_v0
+from rolit_env import loops, render, rolit_v0
 from rolit_env.agents import Agent, RandomAgent, make_agent
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
@@ -555,28 +555,28 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
         cells = np.ascontiguousarray(given, np.int64)
         wrong: list[int] = []
         for block in self._blocks:
-            if not block.games.done:
+            rows, games = block.rows, block.games
+            if games.done:
+                if self._mode is AutoresetMode.DISABLED:
+                    raise RoundOverError(
+                        f"the rounds of the sub-environments {rows.start} to {rows.stop - 1} are over; start new ones with "
+                        'reset(options={"reset_mask": terminations})'
+                    )
+            elif loops.any_illegal(cells[rows], games.legal):
                 # Negative cells become huge, and a shift that far leaves nothing.
-                legal = block.games.legal >> cells[block.rows].view(np.uint64) & np.uint64(1)
-                if not legal.all():
-                    wrong.extend((np.flatnonzero(legal == 0) + block.rows.start).tolist())
-            elif self._mode is AutoresetMode.DISABLED:
-                first, last = block.rows.start, block.rows.stop - 1
-                raise RoundOverError(
-                    f"the rounds of the sub-environments {first} to {last} are over; start new ones with "
-                    'reset(options={"reset_mask": terminations})'
-                )
+                legal = games.legal >> cells[rows].view(np.uint64) & np.uint64(1)
+                wrong.extend((np.flatnonzero(legal == 0) + rows.start).tolist())
         if wrong:
             self._explain(wrong, cells)
         return cells
 
     def _explain(self, wrong: list[int], cells: Actions) -> None:
-        for index in wrong:
-            if not 0 <= cells[index] < self._variant.cells:
-                raise ActionError(
-                    f"action {cells[index]} of sub-environment {index} is off the board; "
-                    f"actions run from 0 to {self._variant.cells - 1}"
-                )
+        off = next((index for index in wrong if not 0 <= cells[index] < self._variant.cells), None)
+        if off is not None:
+            raise ActionError(
+                f"action {cells[off]} of sub-environment {off} is off the board; "
+                f"actions run from 0 to {self._variant.cells - 1}"
+            )
         try:
             self.board(wrong[0]).push(int(cells[wrong[0]]))
         except IllegalMoveError as error:
