@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from rolit_env.errors import RoundNotOverError, RoundOverError
+from rolit_env.errors import OptionError, RoundNotOverError, RoundOverError
 from rolit_env.variant import PLAYING_COLORS, Variant
 
 
@@ -67,3 +67,10 @@ class Lockstep:
 def _mover_first(players: int, seat: int) -> tuple[int, int, int, int]:
     first, second, third, fourth = (*((seat + turn) % players for turn in range(players)), *range(players, 4))
     return first, second, third, fourth
+
+
+def checked_count(name: str, given: object) -> int:
+    """Return a number of games (or of what else `name` says) as an int, or raise `OptionError` when it is none."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise OptionError(f"{name}={given!r} is no number of {name}; allowed are ints from 1 up")
+    return int(given)
