@@ -36,7 +36,7 @@ COMPILE_OPTIONS: dict[str, str | int | bool | Callable[..., Any]] = {
 takes it minutes, and not join so many operations, which would send intermediate words through memory."""
 
 NOISE_BITS = 56
-"""Random bits of a choice: with counts below 64 the product still fits an int64, and no chance is off by more than 2**-50."""
+"""Random bits of a choice: with counts up to 64 the product still fits an int64, and no chance is off by more than 2**-50."""
 
 
 class TorchBatch(Lockstep):
@@ -139,7 +139,7 @@ class TorchBatch(Lockstep):
         """Start new rounds. Arguments and errors are those of the constructor."""
         if starter == "random":
             if not isinstance(seed, torch.Generator | None):
-                seed = torch.Generator(self.device).manual_seed(seed)
+                seed = torch.Generator(self.device).manual_seed(int(seed))
             drawn = torch.randint(self.variant.players, (len(self),), generator=seed, device=self.device)
         else:
             place = PLAYING_COLORS[self.variant.players].index(starter_color(starter, self.variant))
