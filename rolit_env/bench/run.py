@@ -108,7 +108,7 @@ def run_bench(
                 measurement.time()
     report["rows"] = [measurement.result for measurement in measurements]
     if LEARNER in chosen:
-        progress("timing", "the learner", total, total)
+        progress("running the program of the learner", LEARNER, total, total)
         report["rows"] += _learner_rows(available[:threads])
     report["ratios"] = _ratios(report["rows"])
     return report
