@@ -619,6 +619,7 @@ def test_policies_can_be_opponents():
 def test_steps_as_gymnasiums_own_vector_does(size, players, mode):
     """The same in every array over two rounds and more, with fixed starters and opponents that leave nothing to chance."""
     fixed = {"size": size, "players": players, "seat": players - 1, "opponents": LowestCell(), "starter": "red"}
+    fixed["reward"] = PAYOFFS[MODES.index(mode)]
     ours = make_vector(3, autoreset_mode=mode, **fixed)
     theirs = gymnasium.make_vec(
         ID, num_envs=3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode}, illegal_move="raise", **fixed
