@@ -1,4 +1,4 @@
-"""Random rounds come in, and the oracle, `Board`, `GameBatch` and the environment must give one answer to every question.
+"""Random rounds come in, and the oracle, `Board`, the two batches and the environment must answer alike.
 
 Compared at every turn: the legal mask, the board and every agent's observation; at the end of every round: payoffs.
 """
@@ -20,6 +20,7 @@ from rolit_env import rolit_v0
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 from rolit_env.payoffs import PAYOFFS
+from rolit_env.torch_batch import TorchBatch
 from rolit_env.variant import COLORS
 from tests.oracle import COLORS as ORACLE_COLORS
 from tests.oracle import VARIANTS, Oracle, cell_name
@@ -28,7 +29,7 @@ ROUNDS_AT_ONCE = 50
 WRAPPED_EVERY = 10
 """One environment in ten is the wrapped one that users get; the others are raw, which is faster."""
 
-Planes = list[list[list[int]]]
+Batches = dict[str, GameBatch | TorchBatch]
 
 
 class DisagreementError(AssertionError):
@@ -45,7 +46,7 @@ class Tally:
 
 @dataclass
 class Game:
-    """One round in all four implementations (in `GameBatch` it is one of many)."""
+    """One round in all implementations (in the batches it is one of many)."""
 
     name: str
     rng: random.Random
@@ -71,9 +72,9 @@ class Game:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m tests.agreement",
-        description="Play random rounds with four implementations of Rolit at once (the naive oracle of tests/oracle.py, "
-        "Board, GameBatch and the PettingZoo environment) and compare every legal mask, board, observation and payoff. "
-        "Ends with an error that names variant, seed, round, moves and both answers at the first difference.",
+        description="Play random rounds with five implementations of Rolit at once (the naive oracle of tests/oracle.py, "
+        "Board, GameBatch, TorchBatch and the PettingZoo environment) and compare every legal mask, board, observation and "
+        "payoff. Ends with an error that names variant, seed, round, moves and both answers at the first difference.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument("--rounds", type=int, default=20_000, help="rounds in all, spread evenly over the seven variants")
@@ -128,9 +129,10 @@ def _compare_lockstep(size: int, players: int, seed: int, first: int, count: int
     """Compare `count` rounds played side by side and return the number of positions seen."""
     batch = GameBatch(count, size=size, players=players, seed=np.random.default_rng([seed, size, players, first]))
     games = [_start(size, players, seed, first + at, COLORS[color]) for at, color in enumerate(batch.starters)]
+    batches: Batches = {"GameBatch": batch, "TorchBatch": TorchBatch.from_games(batch)}
     positions = 0
     while True:
-        _compare_positions(games, batch)
+        _compare_positions(games, batches)
         positions += count
         if batch.done:
             break
@@ -143,8 +145,9 @@ def _compare_lockstep(size: int, players: int, seed: int, first: int, count: int
             game.board.push(action)
             game.env.step(action)
             actions.append(action)
-        batch.step(actions)
-    _compare_ends(games, batch)
+        for each in batches.values():
+            each.step(actions)
+    _compare_ends(games, batches)
     return positions
 
 
@@ -165,8 +168,10 @@ def _start(size: int, players: int, seed: int, number: int, starter: str) -> Gam
     )
 
 
-def _compare_positions(games: list[Game], batch: GameBatch) -> None:
-    masks, planes, counts = batch.legal_mask().tolist(), batch.planes().tolist(), batch.counts().tolist()
+def _compare_positions(games: list[Game], batches: Batches) -> None:
+    answers = {
+        who: (batch.legal_mask().tolist(), batch.planes().tolist(), batch.counts().tolist()) for who, batch in batches.items()
+    }
     for at, game in enumerate(games):
         oracle, board, env = game.oracle, game.board, game.env
         size = oracle.size
@@ -182,10 +187,11 @@ def _compare_positions(games: list[Game], batch: GameBatch) -> None:
         game.compare("the legal cells", "Board", board.legal_moves, legal)
         game.compare("the board", "Board", list(board.words), [_word(plane) for plane in by_color.values()])
 
-        game.compare("the legal mask", "GameBatch", masks[at], mask)
         view = [by_color[color] for color in oracle.order_seen_by(oracle.to_move())]
-        game.compare("the observation", "GameBatch", planes[at], view)
-        game.compare("the counts", "GameBatch", counts[at], list(oracle.counts().values()))
+        for who, (masks, planes, counts) in answers.items():
+            game.compare("the legal mask", who, masks[at], mask)
+            game.compare("the observation", who, planes[at], view)
+            game.compare("the counts", who, counts[at], list(oracle.counts().values()))
 
         game.compare("the board", "the environment", env.state().tolist(), list(by_color.values()))
         if not over:
@@ -206,13 +212,14 @@ def _compare_positions(games: list[Game], batch: GameBatch) -> None:
                 game.compare(f"the reward of {agent} before the end", "the environment", env.rewards[agent], 0)
 
 
-def _compare_ends(games: list[Game], batch: GameBatch) -> None:
+def _compare_ends(games: list[Game], batches: Batches) -> None:
     for kind in PAYOFFS:
-        by_seat = batch.payoffs(kind)
+        by_seat = {who: batch.payoffs(kind).tolist() for who, batch in batches.items()}
         for at, game in enumerate(games):
             right = game.oracle.payoffs(kind)
-            seats = game.oracle.order_seen_by(game.oracle.starter)[: batch.variant.players]
-            _compare_payoffs(game, f"GameBatch ({kind})", dict(zip(seats, by_seat[at].tolist(), strict=True)), right)
+            seats = game.oracle.order_seen_by(game.oracle.starter)[: game.oracle.players]
+            for who, values in by_seat.items():
+                _compare_payoffs(game, f"{who} ({kind})", dict(zip(seats, values[at], strict=True)), right)
             _compare_payoffs(game, f"Board ({kind})", game.board.payoffs(kind), right)
             if kind == game.reward:
                 _compare_payoffs(game, f"the environment ({kind})", game.env.rewards, right)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from rolit_env import rolit_v0
 from rolit_env.batch import GameBatch
 from rolit_env.bits import cells_of
 from rolit_env.board import Board
+from rolit_env.torch_batch import TorchBatch
 from tests.agreement import DisagreementError, compare_rounds, main
 from tests.oracle import VARIANTS
 
@@ -50,15 +52,21 @@ def planted(method: Callable[..., Any], spoil: Callable[[Any], object]) -> Calla
     return spoiled
 
 
-def flip_last(array: np.ndarray) -> None:
+def flip_last(array: np.ndarray | torch.Tensor) -> None:
     array.reshape(-1)[-1] = 1 - array.reshape(-1)[-1]
 
 
 FAULTS = [
-    (GameBatch, "legal_mask", flip_last, "GameBatch and the oracle disagree on the legal mask"),
-    (GameBatch, "planes", flip_last, "GameBatch and the oracle disagree on the observation"),
-    (GameBatch, "counts", flip_last, "GameBatch and the oracle disagree on the counts"),
-    (GameBatch, "payoffs", flip_last, r"GameBatch \(win\) and the oracle disagree on the payoffs"),
+    *(
+        (kind, name, flip_last, f"{kind.__name__}{which} and the oracle disagree on {what}")
+        for kind in (GameBatch, TorchBatch)
+        for name, which, what in (
+            ("legal_mask", "", "the legal mask"),
+            ("planes", "", "the observation"),
+            ("counts", "", "the counts"),
+            ("payoffs", r" \(win\)", "the payoffs"),
+        )
+    ),
     (Board, "payoffs", lambda values: values.update(red=0.5), r"Board \(win\) and the oracle disagree on the payoffs"),
     (rolit_v0.raw_env, "state", flip_last, "the environment and the oracle disagree on the board"),
     (
