@@ -240,8 +240,7 @@ class GameBatch(Lockstep):
         self.ply += turns
 
     def _spread(self, words: Words, order: tuple[int, ...], out: npt.NDArray[np.int8]) -> None:
-        groups = out.reshape(len(self), len(order), -1).view(np.uint32)
-        self._run(loops.spread(self.variant.size), words, order, groups)
+        self._run(loops.spread(self.variant.size), words, order, out.reshape(len(self), len(order), -1))
 
     def _run(self, loop: Callable[..., None], *arguments: Any) -> None:
         """Run a loop over all games, each thread over a range of them."""

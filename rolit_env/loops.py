@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import uint32, uint64
+from numba import int8, uint64
 from numba.extending import register_jitable
 
 from rolit_env import rules
@@ -127,17 +127,15 @@ def find_legal(size: int) -> Callable[..., None]:
 
 @kernel_for_each_size
 def spread(size: int) -> Callable[..., None]:
-    """Make the loop that spreads rows of words into 0/1 bytes, four cells at a time: out is uint32 [B, rows, n·n / 4]."""
-    groups = size * size // 4
+    """Make the loop that spreads rows of words into 0/1 bytes: out is int8 [B, rows, n·n]."""
+    cells = size * size
 
     def spread(words: Any, order: Any, out: Any, first: int, last: int) -> None:
         for game in range(first, last):
             for at in range(len(order)):
                 word = words[order[at], game]
-                for group in range(groups):
-                    four = uint32(word >> uint64(4 * group)) & uint32(15)
-                    # A product with ones 7 bits apart puts each of the four bits on the lowest of a byte.
-                    out[game, at, group] = (four * uint32(0x00204081)) & uint32(0x01010101)
+                for cell in range(cells):
+                    out[game, at, cell] = int8((word >> uint64(cell)) & uint64(1))
 
     return spread
 

@@ -86,22 +86,6 @@ def word_geometry(size: int) -> Geometry:
 
 
 @register_jitable(forceinline=True)
-def _beyond_in_rows(own: Word, others: Word, line: Line) -> Word:
-    """Return the cells that a run of `others` along a row parts from a ball of `own`."""
-    step, inner, _, _ = line
-    through = others & inner
-    # The balls of a row are neighbouring bits, so an addition carries past whole runs at once.
-    up = (through + (through & (own << step))) & ~through
-    down = through & (own >> step)
-    down = down | (through & (down >> step))
-    pairs = through & (through >> step)
-    step = step + step
-    down = down | (pairs & (down >> step))
-    down = down | (pairs & (down >> step))
-    return up | (down >> line.step)
-
-
-@register_jitable(forceinline=True)
 def _beyond(own: Word, others: Word, line: Line) -> Word:
     """Return the cells that a run of `others` along a line parts from a ball of `own`; runs grow to 1, 2, 4 and 6 balls."""
     step, inner, _, _ = line
@@ -118,6 +102,22 @@ def _beyond(own: Word, others: Word, line: Line) -> Word:
     up = up | (up_pairs & (up << double))
     down = down | (down_pairs & (down >> double))
     return (up << step) | (down >> step)
+
+
+@register_jitable(forceinline=True)
+def _beyond_in_rows(own: Word, others: Word, line: Line) -> Word:
+    """Return the same along the rows, and some balls of `others`."""
+    step, inner, _, _ = line
+    through = others & inner
+    # The balls of a row are neighbouring bits, so an addition carries past whole runs at once (and keeps the others).
+    up = through + (through & (own << step))
+    down = through & (own >> step)
+    down = down | (through & (down >> step))
+    pairs = through & (through >> step)
+    step = step + step
+    down = down | (pairs & (down >> step))
+    down = down | (pairs & (down >> step))
+    return up | (down >> line.step)
 
 
 @register_jitable(forceinline=True)
