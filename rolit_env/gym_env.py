@@ -7,6 +7,7 @@ Legend: B sub-environments, n side, P players, A = n·n actions.
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -256,10 +257,10 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
 
     - An illegal action raises `IllegalMoveError` with the sub-environments in `games`, and nothing changes in any of them:
       rounds in lockstep can't end apart.
-    - With `seat="rotate"` each seat is held by an equal part of the sub-environments at any time (to within one in each of
-      the batches that they are played in), and each sub-environment goes on to the next seat with the next round.
-    - Sub-environments of one seat end together. Where the turns divide by the players, which is everywhere but on 6x6
-      with three, all end together.
+    - With `seat="rotate"` the sub-environments share the seats as evenly as their number allows, and each goes on to the
+      next seat with its next round.
+    - All rounds end in the same step, but on 6x6 with three players: 32 turns don't divide by 3, the last seat has a turn
+      less than the others, and so rounds drift apart.
 
     ### Autoreset
 
@@ -273,9 +274,10 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
 
     ### Infos
 
-    Dicts of arrays over all sub-environments, filled in where a round has just ended and 0 elsewhere; beside each, under its
-    name with `_` before it, a bool [B] says where: `seat` and `win_share` (in `final_info` with `SAME_STEP`), and
-    `final_obs`, one batch of observations just like those returned.
+    Empty but when rounds have ended. Then `seat` and `win_share` (inside `final_info` with `SAME_STEP`) are arrays [B],
+    filled in where a round has ended and 0 elsewhere, and a bool [B] under the same name with `_` before it says where. So
+    are `final_obs`, which is one batch of observations like those returned: where gymnasium's own vectors have an array
+    of dicts and `infos["final_obs"][i]["observation"]`, here it is `infos["final_obs"]["observation"][i]`.
 
     ### Who owns the arrays
 
@@ -335,13 +337,12 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
         self._opponents = _checked_opponents(opponents, self._variant)
         self._starter = _checked_starter(starter, self._variant)
         self._reward = check_payoff(reward)
-        self._copy = bool(copy)
         # The spaces of one sub-environment, taken from where they are defined.
         game = rolit_v0.raw_env(size, players)
         self.single_observation_space = game.observation_space(self._variant.colors[0])
         self.single_action_space = game.action_space(self._variant.colors[0])
 
-        # As many batches for each seat; a few sub-environments have a batch each.
+        # Equally many batches for each seat; when the sub-environments are fewer, one for each of them.
         batches = min(self.num_envs, self._variant.players * -(-self.num_envs // (self._variant.players * BLOCK_SIZE)))
         bounds = [self.num_envs * batch // batches for batch in range(batches + 1)]
         self._blocks = [
@@ -381,9 +382,9 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
 
         Args:
             seed: Seeds everything: seats, starters and opponents, in these and the following rounds; None goes on.
-            options: `starter` sets that of these rounds. `reset_mask`, bool [B], chooses the sub-environments that start
-                anew, all or none of those that play as one batch, as they end; the others stay where they are, and so do
-                their seeds. Other keys are left to wrappers.
+            options: `starter` sets that of these rounds. `reset_mask`, bool [B], names the sub-environments that start anew
+                and take the seed, such as the terminations of the last step; those that play as one batch, and so end
+                together, must be named together. Other keys are left to wrappers.
 
         Returns:
             The observations of all sub-environments, and empty infos.
@@ -532,7 +533,7 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
         if reset_mask is None:
             return self._blocks
         if not isinstance(reset_mask, np.ndarray) or reset_mask.shape != (self.num_envs,) or reset_mask.dtype != np.bool_:
-            raise OptionError(f"reset_mask must be a bool array of shape ({self.num_envs},), not {reset_mask!r}")
+            raise OptionError(f"reset_mask must be a bool array of shape ({self.num_envs},), not {reprlib.repr(reset_mask)}")
         if not self._started or not reset_mask.any():
             raise OptionError("reset_mask must name a sub-environment or more, after a reset of all of them without it")
         chosen = [block for block in self._blocks if reset_mask[block.rows].any()]
@@ -607,10 +608,10 @@ class _Block:
         planes = observation["observation"][self.rows]
         self.games.planes(out=planes)
         self.games.legal_mask(out=observation["action_mask"][self.rows])
-        if self.games.done:
-            # A full board shows itself from the seat that would be next.
-            players = self.games.variant.players
-            planes[:, :players] = np.roll(planes[:, :players], self.games.seat - self.seat, axis=1)
+        players = self.games.variant.players
+        ahead = (self.seat - self.games.seat) % players
+        if ahead:  # only on a full board, which is seen from the seat that would be next
+            planes[:, :players] = np.roll(planes[:, :players], -ahead, axis=1)
 
     def clear(self, observation: Observation) -> None:
         """Write zeros into this block's rows."""
