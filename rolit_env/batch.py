@@ -104,7 +104,9 @@ class GameBatch(Lockstep):
             self.starters[:] = playing[np.random.default_rng(seed).integers(len(playing), size=len(self))]
         else:
             self.starters[:] = starter_color(starter, self.variant)
-        self.balls[:] = np.array(self.variant.start, np.uint64)[self._slot_colors().T]
+        by_starter = np.array(self.variant.start, np.uint64)[self.colors_by_starter()]
+        for slot in range(4):
+            np.take(by_starter[:, slot], self.starters, out=self.balls[slot], mode="clip")  # `clip` writes without a copy
         self.ply = 0
         self._find_legal()
 
