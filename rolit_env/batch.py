@@ -131,13 +131,22 @@ class GameBatch(Lockstep):
         self.refuse_when_over()
         return draw_cells(self.legal, rng)
 
-    def step_random(self, rng: np.random.Generator) -> None:
+    def step_random(self, rng: np.random.Generator, turns: int = 1) -> None:
         """Play a uniformly random legal action in each game, as `step(random_actions(rng))` does, but faster.
 
-        Raises `RoundOverError` at the end.
+        Args:
+            rng: Draws the actions; the same state draws the same, turn by turn or several at once.
+            turns: Turns to play, 1 and up.
+
+        Raises:
+            RoundOverError: when the boards are full.
+            OptionError: for less than one turn, or more than are left.
+            Nothing changes in any game when one of these is raised.
         """
         self.refuse_when_over()
-        self._play_random(1, rng)
+        if not 1 <= turns <= self.plies - self.ply:
+            raise OptionError(f"turns={turns!r} can't be played; allowed are 1 to {self.plies - self.ply}, which are left")
+        self._play_random(turns, rng)
 
     def play_out(self, rng: np.random.Generator) -> None:
         """Play uniformly random legal actions until the boards are full, as `step_random` would, but faster.

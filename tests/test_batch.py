@@ -215,7 +215,7 @@ def test_large_batches_play_as_small_ones_do(size: int, players: int) -> None:
 @ALL_VARIANTS
 def test_random_play_is_the_same_in_one_go_turn_by_turn_and_by_actions(size: int, players: int) -> None:
     start = random_batch(loops.CHUNK + 5, size, players, turns=3, seed=2)
-    by_actions, by_turns, at_once = start.copy(), start.copy(), start.copy()
+    by_actions, by_turns, by_three, at_once = start.copy(), start.copy(), start.copy(), start.copy()
     rng, again = np.random.default_rng(9), np.random.default_rng(9)
     while not by_actions.done:
         by_actions.step(by_actions.random_actions(rng))
@@ -229,6 +229,17 @@ def test_random_play_is_the_same_in_one_go_turn_by_turn_and_by_actions(size: int
     with pytest.raises(RoundOverError):
         at_once.step_random(rng)
     assert everything(at_once) == everything(by_actions)
+
+    rng, again = np.random.default_rng(8), np.random.default_rng(8)
+    by_turns = start.copy()
+    for _ in range(3):
+        by_turns.step_random(rng)
+    by_three.step_random(again, turns=3)
+    assert everything(by_three) == everything(by_turns)
+    for turns in (0, -1, by_three.plies - by_three.ply + 1):
+        with pytest.raises(OptionError, match=f"turns={turns} can't be played; allowed are 1 to {by_three.plies - 6}"):
+            by_three.step_random(again, turns=turns)
+    assert everything(by_three) == everything(by_turns)
 
 
 @pytest.mark.parametrize("threads", [2, 3])
