@@ -17,13 +17,15 @@ from rolit_env.errors import ActionError, IllegalMoveError, IllegalReason, Posit
 from rolit_env.notation import cell_name, format_position, parse_cell, parse_position
 from rolit_env.payoffs import Payoff, check_payoff, payoffs
 from rolit_env.rules import Geometry
-from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
+from rolit_env.variant import COLORS, Variant, starter_color, variant
 
 _EXPLANATIONS: dict[IllegalReason, str] = {
     "occupied": "a ball lies there already",
     "not_adjacent": "it is next to no ball",
     "capture_missed": "it rolls nothing, and capturing is mandatory when it is possible",
 }
+
+_INTS, _NO_CELLS = (int, np.integer), (bool, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,10 @@ def checked_action(action: object, cells: int) -> int:
     """
     given = action[()] if isinstance(action, np.ndarray) and action.shape == () else action
     # Truth values are Python's ints and time spans NumPy's; neither is meant as a cell.
-    if isinstance(given, bool | np.timedelta64) or not isinstance(given, int | np.integer) or not 0 <= given < cells:
-        shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
-        raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
-    return int(given)
+    if isinstance(given, _INTS) and not isinstance(given, _NO_CELLS) and 0 <= (cell := int(given)) < cells:
+        return cell
+    shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
+    raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
 
 
 class Board:
@@ -80,15 +82,15 @@ class Board:
         OptionError: for a starter that does not play.
     """
 
-    __slots__ = ("_history", "_legal", "_moves", "_ply", "_starter", "_words", "variant")
+    __slots__ = ("_history", "_legal", "_moves", "_order", "_ply", "_words", "variant")
 
     def __init__(self, size: int = 8, players: int = 2, starter: str = "red") -> None:
         self.variant: Variant = variant(size, players)
-        self._starter = PLAYING_COLORS[players].index(starter_color(starter, self.variant))
-        self._words: list[int] = list(self.variant.start)
+        self._order = self.variant.slot_colors(starter_color(starter, self.variant))[: self.variant.players]
+        self._words = self.variant.start
         self._ply = 0
         self._moves: list[int] = []
-        self._history: list[int] = []
+        self._history: list[tuple[tuple[int, int, int, int], int]] = []
         self._legal = self._find_legal()
 
     @property
@@ -104,7 +106,7 @@ class Board:
     @property
     def starter(self) -> str:
         """The colour that moved first."""
-        return self.variant.colors[self._starter]
+        return COLORS[self._order[0]]
 
     @property
     def ply(self) -> int:
@@ -129,8 +131,7 @@ class Board:
     @property
     def words(self) -> tuple[int, int, int, int]:
         """The cells of each colour, red first, as words."""
-        red, yellow, green, blue = self._words
-        return red, yellow, green, blue
+        return self._words
 
     @property
     def color_to_move(self) -> str:
@@ -171,18 +172,22 @@ class Board:
             ActionError: for anything that is no cell of this board.
             IllegalMoveError: for a cell that the rules forbid now; its `reason` names the rule. The board is unchanged.
         """
-        action = self._check(move)
-        own, others = self._own_and_others()
-        placed = 1 << action
-        rolled = rules.rolled_balls(action, own, others, self.variant.geometry)
-        mover = self._mover()
-        self._history.extend(self._words)
-        for color in range(4):
-            self._words[color] &= ~rolled
-        self._words[mover] = own | placed | rolled
+        # A legal cell as a plain int, which most moves are, needs no further questions: no other cell is in `_legal`.
+        action = move if type(move) is int and move >= 0 and self._legal >> move & 1 else self._check(move)
+        geometry = self.variant.geometry
+        before, mover = self._words, self._mover()
+        red, yellow, green, blue = before
+        own, occupied, placed = before[mover], red | yellow | green | blue, 1 << action
+        rolled = rules.rolled_balls(action, own, occupied ^ own, geometry)
+        kept = geometry.board ^ rolled  # Python's ints are slower with a complement, which is negative
+        after = [red & kept, yellow & kept, green & kept, blue & kept]
+        after[mover] = own | placed | rolled
+        self._history.append((before, self._legal))
+        self._words = (after[0], after[1], after[2], after[3])
         self._moves.append(action)
         self._ply += 1
-        self._legal = self._find_legal()
+        own = after[self._mover()]
+        self._legal = rules.legal_cells(own, (occupied | placed) ^ own, geometry)
 
     def pop(self) -> int:
         """Take the last turn back and return its action, for analysis (in a game, a legal move stands).
@@ -191,10 +196,8 @@ class Board:
         """
         if not self._moves:
             raise PositionError("no turn to take back: none was pushed on this board")
-        self._words = self._history[-4:]
-        del self._history[-4:]
+        self._words, self._legal = self._history.pop()
         self._ply -= 1
-        self._legal = self._find_legal()
         return self._moves.pop()
 
     def counts(self) -> dict[str, int]:
@@ -224,8 +227,8 @@ class Board:
         """Return an independent board with the same position and the same turns to take back."""
         twin = Board.__new__(Board)
         twin.variant = self.variant
-        twin._starter = self._starter
-        twin._words = self._words.copy()
+        twin._order = self._order
+        twin._words = self._words
         twin._ply = self._ply
         twin._moves = self._moves.copy()
         twin._history = self._history.copy()
@@ -241,8 +244,8 @@ class Board:
         """Tell whether both show the same position with the same colour to move in the same variant."""
         if not isinstance(other, Board):
             return NotImplemented
-        mine = (self.variant, self._starter, self._ply, self._words)
-        return mine == (other.variant, other._starter, other._ply, other._words)
+        mine = (self.variant, self._order, self._ply, self._words)
+        return mine == (other.variant, other._order, other._ply, other._words)
 
     __hash__ = None  # type: ignore[assignment]  # a board changes
 
@@ -278,14 +281,14 @@ class Board:
             occupied |= word
         if len(words) != 4 or sum(self.variant.start) & ~occupied:
             raise PositionError("a position needs four words, and balls on the four middle cells as from the start")
-        self._words = [int(word) for word in words]
+        red, yellow, green, blue = words
+        self._words = (int(red), int(yellow), int(green), int(blue))
         self._ply = occupied.bit_count() - 4
         self._moves, self._history = [], []
         self._legal = self._find_legal()
 
     def _mover(self) -> int:
-        players = self.variant.players
-        return PLAYING_COLORS[players][(self._starter + self._ply) % players]
+        return self._order[self._ply % len(self._order)]
 
     def _own_and_others(self) -> tuple[int, int]:
         own = self._words[self._mover()]

@@ -93,7 +93,8 @@ A window stays with the original.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from operator import attrgetter, itemgetter
+from struct import Struct
 from typing import Any, ClassVar, Literal
 
 import gymnasium
@@ -101,6 +102,7 @@ import numpy as np
 import numpy.typing as npt
 import pettingzoo  # type: ignore[import-untyped]
 from gymnasium import spaces
+from numpy import int8, ndarray, uint8, unpackbits
 from pettingzoo.utils.wrappers import (  # type: ignore[import-untyped]
     AssertOutOfBoundsWrapper,
     OrderEnforcingWrapper,
@@ -121,6 +123,8 @@ ILLEGAL_MOVES = ("terminate", "retry")
 RENDER_MODES = ("ansi", "rgb_array", "human")
 
 _NO_ROUND = "no round is on, because none was started or all agents have left it; start one with reset()"
+
+_pack_state, _pack_view = Struct("<4Q").pack, Struct("<5Q").pack
 
 
 def env(
@@ -156,13 +160,51 @@ class OutOfBoundsWrapper(AssertOutOfBoundsWrapper):  # type: ignore[misc]  # Pet
 
 
 class WrappedEnv(OrderEnforcingWrapper):  # type: ignore[misc]
-    """What `env` returns: PettingZoo's outermost wrapper, and `clone`."""
+    """What `env` returns: PettingZoo's outermost wrapper, and `clone`.
+
+    PettingZoo's wrappers hand every call and every attribute from one to the next, which takes longer than the game does.
+    Those inside only object to actions and change nothing that is read. So once a round was started, reads and legal
+    actions go straight to the environment; everything else passes through all the wrappers.
+    """
+
+    _round: raw_env | None = None
+    """The environment itself, from the first `reset` on."""
+
+    # Before that these raise AttributeErrors, for which Python asks the wrapper's __getattr__, and that explains.
+    agents = property(attrgetter("_round.agents"))
+    agent_selection = property(attrgetter("_round.agent_selection"))
+    rewards = property(attrgetter("_round.rewards"))
+    _cumulative_rewards = property(attrgetter("_round._cumulative_rewards"))
+    terminations = property(attrgetter("_round.terminations"))
+    truncations = property(attrgetter("_round.truncations"))
+    infos = property(attrgetter("_round.infos"))
+
+    def reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> None:
+        """Start a new round, as `raw_env` does."""
+        super().reset(seed, options)
+        self._round = self.unwrapped
 
     def step(self, action: int | None) -> None:
         """Step as `raw_env` does, with all wrappers. Raises `RoundOverError` where PettingZoo's wrapper only warns."""
-        if self._has_reset and not self.agents:
+        if self._round is None:
+            super().step(action)
+        elif (cell := self._round._legal_cell(action)) is not None:
+            self._has_updated = True
+            self._round.step(cell)
+        elif self.agents:
+            self.env.observe(self.agent_selection)  # the wrappers judge by the mask they saw last
+            super().step(action)
+        else:
             raise RoundOverError(_NO_ROUND)
-        super().step(action)
+
+    def observe(self, agent: str) -> dict[str, Planes]:
+        """Return what an agent sees, as `raw_env` does."""
+        seen: dict[str, Planes] = super().observe(agent) if self._round is None else self._round.observe(agent)
+        return seen
+
+    def last(self, observe: bool = True) -> tuple[dict[str, Planes] | None, float, bool, bool, dict[str, int]]:
+        """Return observation, collected reward, termination, truncation and info of the agent whose turn it is."""
+        return super().last(observe) if self._round is None else self._round.last(observe)  # type: ignore[no-any-return]
 
     def clone(self) -> WrappedEnv:
         """Return an independent copy of the whole environment with all its wrappers.
@@ -222,27 +264,31 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
         self.render_mode = render_mode
         self._window: render.Window | None = None
         self._rng = np.random.default_rng()
+        self._board: Board | None = None
 
-        self._planes = {COLORS[color]: self._variant.slot_colors(color) for color in PLAYING_COLORS[players]}
+        # Each agent's way of sorting the words of red, yellow, green and blue for its own planes.
+        self._planes = {COLORS[color]: itemgetter(*self._variant.slot_colors(color)) for color in PLAYING_COLORS[players]}
+        self._shape = (4, size, size)
         self._next = dict(zip(colors, colors[1:] + colors[:1], strict=True))
         self.possible_agents: list[str] = list(colors)
         self.agents: list[str] = []
+        self._no_rewards = dict.fromkeys(colors, 0.0)
         self.action_spaces = {agent: spaces.Discrete(cells) for agent in colors}
         self.observation_spaces = {
             agent: spaces.Dict(
                 {
-                    "observation": spaces.Box(0, 1, (4, size, size), np.int8),
+                    "observation": spaces.Box(0, 1, self._shape, np.int8),
                     "action_mask": spaces.Box(0, 1, (cells,), np.int8),
                 }
             )
             for agent in colors
         }
-        self.state_space = spaces.Box(0, 1, (4, size, size), np.int8)
+        self.state_space = spaces.Box(0, 1, self._shape, np.int8)
 
     @property
     def board(self) -> Board:
-        """A copy of the position, for analysis and for agents."""
-        return self._board.copy()
+        """A copy of the position, for analysis and for agents. Raises `RoundOverError` before the first `reset`."""
+        return self._started().copy()
 
     def observation_space(self, agent: str) -> spaces.Dict:
         """Return the observation space of an agent, always the same object. Raises `OptionError` for no agent's name."""
@@ -273,8 +319,8 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
         self.agents = self.possible_agents.copy()
         self.agent_selection = starter
         self._skip_agent_selection = None  # PettingZoo's memory of whom a dead step interrupted
-        self.rewards = dict.fromkeys(self.agents, 0.0)
-        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.rewards = self._no_rewards.copy()
+        self._cumulative_rewards = self._no_rewards.copy()
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self.infos = {agent: self._info(0) for agent in self.agents}
@@ -296,8 +342,9 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)
             return
+        board = self._started()
         try:
-            self._board.push(checked_action(action, self._variant.cells))
+            board.push(action if type(action) is int else checked_action(action, self._variant.cells))
         except IllegalMoveError:
             if self._illegal_move == "terminate":
                 raise
@@ -305,43 +352,48 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
             return
         self._cumulative_rewards[agent] = 0.0
         self.agent_selection = self._next[agent]
-        if self._board.is_over:
-            self.rewards = self._board.payoffs(self._reward)
+        if board.is_over:
+            self.rewards = board.payoffs(self._reward)
             self.terminations = dict.fromkeys(self.agents, True)
             self._accumulate_rewards()
         else:
-            self.rewards = dict.fromkeys(self.agents, 0.0)
+            self.rewards = self._no_rewards.copy()
         if self.render_mode == "human":
             self.render()
 
     def observe(self, agent: str) -> dict[str, Planes]:
         """Return what an agent sees: `observation`, int8 [4, n, n], and `action_mask`, int8 [n·n].
 
-        Raises `OptionError` for a name that is no agent's.
+        Raises `OptionError` for a name that is no agent's, and `RoundOverError` before the first `reset`.
         """
         self._check_agent(agent)
+        board, cells = self._started(), self._variant.cells
         moves = agent == self.agent_selection and not self.terminations.get(agent, True)
-        legal = self._board.legal if moves else 0
-        size, cells = self._variant.size, self._variant.cells
-        words = self._board.words
-        bits = _unpack([*(words[color] for color in self._planes[agent]), legal], cells)
-        return {"observation": bits[: 4 * cells].reshape(4, size, size), "action_mask": bits[4 * cells :]}
+        octets = _pack_view(*self._planes[agent](board.words), board.legal if moves else 0)
+        bits = unpackbits(ndarray((5, 8), uint8, octets), 1, cells, "little")
+        # Two arrays on the memory that was just filled, without a copy.
+        return {"observation": ndarray(self._shape, int8, bits), "action_mask": ndarray((cells,), int8, bits, 4 * cells)}
 
     def state(self) -> Planes:
-        """Return the balls of red, yellow, green and blue, int8 [4, n, n], a fresh array."""
-        return _unpack(self._board.words, self._variant.cells).reshape(4, self._variant.size, self._variant.size)
+        """Return the balls of red, yellow, green and blue, int8 [4, n, n], a fresh array.
+
+        Raises `RoundOverError` before the first `reset`.
+        """
+        octets = ndarray((4, 8), uint8, _pack_state(*self._started().words))
+        return ndarray(self._shape, int8, unpackbits(octets, 1, self._variant.cells, "little"))
 
     def render(self) -> str | npt.NDArray[np.uint8] | None:
         """Return the board as text or as a fresh uint8 [H, W, 3] array, or show it in a window, after `render_mode`.
 
-        Raises `OptionError` when a picture is wanted and pygame-ce is not installed.
+        Raises `OptionError` when a picture is wanted and pygame-ce is not installed, and `RoundOverError` before the first
+        `reset`.
         """
         if self.render_mode is None:
             gymnasium.logger.warn("render() was called, but render_mode is None; choose one when you make the environment")
             return None
         if self.render_mode == "ansi":
-            return render.board_text(self._board)
-        frame = render.draw_board(self._board)
+            return render.board_text(self._started())
+        frame = render.draw_board(self._started())
         if self.render_mode == "rgb_array":
             return frame
         if self._window is None:
@@ -362,6 +414,19 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_window": None}
 
+    def _started(self) -> Board:
+        if self._board is None:
+            raise RoundOverError("no round was started yet; start one with reset()")
+        return self._board
+
+    def _legal_cell(self, action: object) -> int | None:
+        """Return a legal action of an agent in the round as an int, and None for anything that may be refused."""
+        cell = action if type(action) is int else int(action) if type(action) is np.int64 else -1
+        agent = self.agent_selection
+        if cell < 0 or self.terminations.get(agent, True) or self.truncations.get(agent, True):
+            return None
+        return cell if self._started().legal >> cell & 1 else None
+
     def _checked_starter(self, starter: str) -> str:
         allowed = ("random", *self._variant.colors)
         if starter not in allowed:
@@ -374,16 +439,6 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
 
     def _info(self, illegal_moves: int) -> dict[str, int]:
         return {"illegal_moves": illegal_moves} if self._illegal_move == "retry" else {}
-
-
-def _unpack(words: Sequence[int], cells: int) -> Planes:
-    """Spread words of one game into 0/1 values, int8 [words · cells]; for a few words, quicker than `bits.unpack_words`."""
-    number = 0
-    for word in reversed(words):
-        number = number << cells | word
-    count = len(words) * cells
-    octets = np.frombuffer(number.to_bytes(-(-count // 8), "little"), np.uint8)
-    return np.unpackbits(octets, count=count, bitorder="little").view(np.int8)
 
 
 # PettingZoo has a registry from 1.27 on; a reloaded module is registered already.

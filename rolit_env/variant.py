@@ -29,22 +29,22 @@ class Variant:
     size: int
     players: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The short name used for files, such as `8x8-2p`."""
         return f"{self.size}x{self.size}-{self.players}p"
 
-    @property
+    @cached_property
     def cells(self) -> int:
         """Cells of the board and number of actions, A = n·n."""
         return self.size * self.size
 
-    @property
+    @cached_property
     def plies(self) -> int:
         """Turns in a round: always n·n − 4."""
         return self.cells - 4
 
-    @property
+    @cached_property
     def colors(self) -> tuple[str, ...]:
         """The names of the playing colours, clockwise."""
         return tuple(COLORS[color] for color in PLAYING_COLORS[self.players])
