@@ -24,5 +24,5 @@ if "rolit_env/Rolit-v0" not in gymnasium.registry:
     gymnasium.register(
         "rolit_env/Rolit-v0",
         entry_point="rolit_env.gym_env:RolitEnv",
-        vector_entry_point="rolit_env.gym_env:RolitVectorEnv",
+        vector_entry_point="rolit_env.vector_env:RolitVectorEnv",
     )

@@ -15,12 +15,13 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
-from rolit_env import Board, GameBatch, gym_env, make_agent, rolit_v0
+from rolit_env import Board, GameBatch, gym_env, make_agent, rolit_v0, vector_env
 from rolit_env.agents import Agent
 from rolit_env.errors import ActionError, AgentError, IllegalMoveError, OptionError, RoundOverError, VariantError
-from rolit_env.gym_env import RolitEnv, RolitVectorEnv
+from rolit_env.gym_env import RolitEnv
 from rolit_env.payoffs import PAYOFFS
 from rolit_env.variant import all_variants, variant
+from rolit_env.vector_env import RolitVectorEnv
 
 ID = "rolit_env/Rolit-v0"
 VARIANTS = [pytest.param(variant.size, variant.players, id=variant.name) for variant in all_variants()]
@@ -687,7 +688,7 @@ def test_statistics_wrapper(mode):
 @pytest.mark.parametrize("block_size", [4096, 3])
 @pytest.mark.parametrize(("size", "players"), VARIANTS)
 def test_seats_are_shared_out_evenly(size, players, block_size, monkeypatch):
-    monkeypatch.setattr(gym_env, "BLOCK_SIZE", block_size)
+    monkeypatch.setattr(vector_env, "BLOCK_SIZE", block_size)
     envs = make_vector(12, size=size, players=players, autoreset_mode="SameStep")
     envs.reset(seed=0)
     rng = np.random.default_rng(0)
