@@ -17,6 +17,7 @@ from rolit_env.errors import ActionError, IllegalMoveError, IllegalReason, Posit
 from rolit_env.notation import cell_name, format_position, parse_cell, parse_position
 from rolit_env.payoffs import Payoff, check_payoff, payoffs
 from rolit_env.rules import Geometry
+from rolit_env.turn import turn_player
 from rolit_env.variant import COLORS, Variant, starter_color, variant
 
 _EXPLANATIONS: dict[IllegalReason, str] = {
@@ -174,20 +175,12 @@ class Board:
         """
         # A legal cell as a plain int, which most moves are, needs no further questions: no other cell is in `_legal`.
         action = move if type(move) is int and move >= 0 and self._legal >> move & 1 else self._check(move)
-        geometry = self.variant.geometry
-        before, mover = self._words, self._mover()
-        red, yellow, green, blue = before
-        own, occupied, placed = before[mover], red | yellow | green | blue, 1 << action
-        rolled = rules.rolled_balls(action, own, occupied ^ own, geometry)
-        kept = geometry.board ^ rolled  # Python's ints are slower with a complement, which is negative
-        after = [red & kept, yellow & kept, green & kept, blue & kept]
-        after[mover] = own | placed | rolled
+        order, ply, before = self._order, self._ply, self._words
+        mover, following = order[ply % len(order)], order[(ply + 1) % len(order)]
+        after, legal = turn_player(self.variant.size).play(action, *before, mover, following)
         self._history.append((before, self._legal))
-        self._words = (after[0], after[1], after[2], after[3])
         self._moves.append(action)
-        self._ply += 1
-        own = after[self._mover()]
-        self._legal = rules.legal_cells(own, (occupied | placed) ^ own, geometry)
+        self._words, self._legal, self._ply = after, legal, ply + 1
 
     def pop(self) -> int:
         """Take the last turn back and return its action, for analysis (in a game, a legal move stands).

@@ -1,0 +1,75 @@
+"""One turn of one game: the words of four colours and a cell come in, the words after it and the next legal cells come out.
+
+Python ints are ready at once. A compiled turn takes a tenth of their time or less, but a second to compile, once on a machine.
+So a process begins with the one and goes over to the other when it plays many turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeAlias
+
+from rolit_env import rules
+from rolit_env.kernel import kernel
+from rolit_env.rules import Geometry
+
+Words4: TypeAlias = tuple[int, int, int, int]
+Turn: TypeAlias = Callable[[int, int, int, int, int, int, int], tuple[Words4, int]]
+
+WARM_UP = 2_000
+"""Turns on one size of board that a process plays on Python ints, before it is worth to compile or to load what was."""
+
+
+class TurnPlayer:
+    """Plays turns on boards of one size, faster after a while. Get it from `turn_player`.
+
+    Attributes:
+        play: Takes the cell, the words of red, yellow, green and blue, and the numbers of the colour that moves and of the
+            one that moves next; the cell must be legal. Returns the four words after it and the next legal cells.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._left = WARM_UP
+        self._on_ints = _make(rules.geometry(size))
+        self.play: Turn = self._warm_up
+
+    def compile(self) -> None:
+        """Go over to the compiled turn now."""
+        compiled: Any = kernel(_make(rules.word_geometry(self._size)))
+        compiled.compile("Tuple((UniTuple(uint64, 4), uint64))(uint64, uint64, uint64, uint64, uint64, int64, int64)")
+        compiled.disable_compile()  # else every mixture of small and large ints would be compiled for itself
+        self.play = compiled
+
+    def _warm_up(self, cell: int, red: int, yellow: int, green: int, blue: int, mover: int, following: int) -> Any:
+        self._left -= 1
+        if self._left == 0:
+            self.compile()
+        return self._on_ints(cell, red, yellow, green, blue, mover, following)
+
+
+@cache
+def turn_player(size: int) -> TurnPlayer:
+    """Return the one player of turns on boards of a size."""
+    return TurnPlayer(size)
+
+
+def _make(g: Geometry) -> Turn:
+    def turn(cell: Any, red: Any, yellow: Any, green: Any, blue: Any, mover: Any, following: Any) -> Any:
+        own = (red, yellow, green, blue)[mover]
+        occupied = red | yellow | green | blue
+        rolled = rules.rolled_balls(cell, own, occupied ^ own, g)
+        placed = g.one << cell
+        kept = g.board ^ rolled
+        gained = rolled | placed
+        words = (
+            (red & kept) | (gained * (mover == 0)),
+            (yellow & kept) | (gained * (mover == 1)),
+            (green & kept) | (gained * (mover == 2)),
+            (blue & kept) | (gained * (mover == 3)),
+        )
+        own = words[following]
+        return words, rules.legal_cells(own, (occupied | placed) ^ own, g)
+
+    return turn
