@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -340,6 +342,16 @@ def test_a_temperature_draws_from_the_softmax(tmp_path: Path) -> None:
     assert counts.sum() == 30_000
     assert ((counts - expected) ** 2 / expected).sum() < CHI_SQUARE_001[3]
     np.testing.assert_array_equal(actions, agent.act(games, np.random.default_rng(8)))
+
+
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+def test_a_policy_can_be_copied_and_pickled(duplicate: Any, tmp_path: Path) -> None:
+    agent = make_agent(f"{save_policy(tmp_path)}:temperature=2")
+    twin = duplicate(agent)
+    assert twin.name == agent.name
+    games = random_batch(20, 8, 2, turns=5)
+    acts = (one.act(games, np.random.default_rng(0)).tolist() for one in (agent, twin))
+    assert next(acts) == next(acts)
 
 
 def test_a_very_high_temperature_still_plays_legal_cells(tmp_path: Path) -> None:

@@ -45,6 +45,10 @@ class PolicyAgent(Agent):
         self._session = _open_session(self.path)
         _check_signature(self._session, self.variant, self.path)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy opens the file anew, because sessions can't be copied.
+        return type(self), (self.path, self.temperature)
+
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the card names another variant."""
         if variant != self.variant:
