@@ -224,11 +224,11 @@ def test_a_report_has_every_row_and_ratio():
     assert ratio["median"] == pytest.approx(sum(quotients) / 2)
     assert found["ratios"][1]["median"] >= 1
 
-    # One after the other, twice around, after all have warmed up.
+    # One after the other, twice around, after all have started.
     order = ["step", "step", "threads", "aec", "raw", "empty"]
-    assert [name for _, name, _, _ in said] == order * 4
-    assert [what for what, *_ in said] == [w for w in ("starting", "warming up", "round 1", "round 2") for _ in order]
-    assert [(done, total) for *_, done, total in said][12:] == [(done, 12) for done in range(12)]
+    assert [name for _, name, _, _ in said] == order * 3
+    assert [what for what, *_ in said] == [w for w in ("starting", "round 1", "round 2") for _ in order]
+    assert [(done, total) for *_, done, total in said][6:] == [(done, 12) for done in range(12)]
 
 
 def test_what_is_not_installed_is_said_and_not_started(stand_in, monkeypatch):
@@ -414,7 +414,6 @@ def test_the_command_shows_and_writes_the_same(capsys, tmp_path):
     assert " ".join(out.split()).startswith(report.conditions(found))
     assert err.splitlines() == [
         "starting (0 of 6 timings done)",
-        "warming up (0 of 6 timings done)",
         "round 1 (0 of 6 timings done)",
         "round 2 (2 of 6 timings done)",
         "round 3 (4 of 6 timings done)",

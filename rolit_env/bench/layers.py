@@ -10,8 +10,10 @@ import random
 import tracemalloc
 from typing import Any
 
+import gymnasium
 import numpy as np
 
+from rolit_env import rolit_v0
 from rolit_env.batch import GameBatch
 from rolit_env.bench.machine import cores
 from rolit_env.bench.measure import Row, Work
@@ -107,10 +109,6 @@ def _torch(games: int) -> Work:
 
 
 def _vector(games: int) -> Work:
-    import gymnasium
-
-    import rolit_env.gym_env  # noqa: F401  # registers the environment
-
     env: Any = gymnasium.make_vec("rolit_env/Rolit-v0", num_envs=games, vectorization_mode="vector_entry_point", copy=False)
     rng, actions, ended = np.random.default_rng(0), [], False
     env.reset(seed=0)
@@ -132,10 +130,6 @@ def _vector(games: int) -> Work:
 
 
 def _one_seat(_: int) -> Work:
-    import gymnasium
-
-    import rolit_env.gym_env  # noqa: F401
-
     env: Any = gymnasium.make("rolit_env/Rolit-v0")
     draw, won = random.Random(0).random, 0.0
     env.reset(seed=0)
@@ -155,14 +149,10 @@ def _one_seat(_: int) -> Work:
 
 
 def _aec(_: int) -> Work:
-    from rolit_env import rolit_v0
-
     return aec_loop(rolit_v0.env())
 
 
 def _raw(_: int) -> Work:
-    from rolit_env import rolit_v0
-
     env = rolit_v0.raw_env()
     draw, won = random.Random(0).random, 0.0
     env.reset(seed=0)

@@ -99,9 +99,6 @@ def run_bench(
             if following:
                 following.start()
             measurement.wait_until_ready()
-        for measurement in measurements:
-            progress("warming up", measurement.row.name, 0, total)
-            measurement.time(record=False)
         for repeat in range(repeats):
             for number, measurement in enumerate(measurements):
                 progress(f"round {repeat + 1}", measurement.row.name, repeat * len(measurements) + number, total)
@@ -167,10 +164,10 @@ class _Measurement:
             )
 
     def wait_until_ready(self) -> None:
-        """Wait until everything is imported and compiled, and note down what the process says about itself."""
+        """Wait until everything is imported, compiled and warm, and note down what the process says about itself."""
         self.result |= self._read()
 
-    def time(self, *, record: bool = True) -> None:
+    def time(self) -> None:
         """Ask for one timing."""
         if not self._process:
             return
@@ -182,7 +179,7 @@ class _Measurement:
             self._fail()
             return
         timing = self._read()
-        if timing and record:
+        if timing:
             self.result.setdefault("turns_per_second", []).append(timing["turns"] / timing["seconds"])
             self.result["result"] = timing["result"]
 
