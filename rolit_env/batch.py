@@ -27,7 +27,7 @@ from rolit_env.errors import (
     PositionError,
     RoundOverError,
 )
-from rolit_env.lockstep import Lockstep
+from rolit_env.lockstep import Lockstep, checked_count
 from rolit_env.payoffs import Payoff, check_payoff, payoffs, win_shares
 from rolit_env.rules import word_geometry
 from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
@@ -72,13 +72,10 @@ class GameBatch(Lockstep):
         threads: int = 1,
     ) -> None:
         self.variant: Variant = variant(size, players)
-        for name, given in (("games", games), ("threads", threads)):
-            if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
-                raise OptionError(f"{name}={given!r} is no number of {name}; allowed are ints from 1 up")
-        self.threads = int(threads)
-        self.starters: npt.NDArray[np.int64] = np.empty(int(games), np.int64)
-        self.balls: Words = np.empty((4, int(games)), np.uint64)
-        self.legal: Words = np.empty(int(games), np.uint64)
+        games, self.threads = checked_count("games", games), checked_count("threads", threads)
+        self.starters: npt.NDArray[np.int64] = np.empty(games, np.int64)
+        self.balls: Words = np.empty((4, games), np.uint64)
+        self.legal: Words = np.empty(games, np.uint64)
         self.reset(starter=starter, seed=seed)
 
     @classmethod
@@ -143,9 +140,7 @@ class GameBatch(Lockstep):
             OptionError: for less than one turn, or more than are left.
             Nothing changes in any game when one of these is raised.
         """
-        self.refuse_when_over()
-        if not 1 <= turns <= self.plies - self.ply:
-            raise OptionError(f"turns={turns!r} can't be played; allowed are 1 to {self.plies - self.ply}, which are left")
+        self.refuse_turns(turns)
         self._play_random(turns, rng)
 
     def play_out(self, rng: np.random.Generator) -> None:

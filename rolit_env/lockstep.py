@@ -46,6 +46,12 @@ class Lockstep:
         if self.done:
             raise RoundOverError("the rounds are over: the boards are full, so no move is legal; start a new batch")
 
+    def refuse_turns(self, turns: int) -> None:
+        """Raise `RoundOverError` when the boards are full, and `OptionError` when so many turns can't be played."""
+        self.refuse_when_over()
+        if not 1 <= turns <= self.plies - self.ply:
+            raise OptionError(f"turns={turns!r} can't be played; allowed are 1 to {self.plies - self.ply}, which are left")
+
     def refuse_before_end(self) -> None:
         """Raise `RoundNotOverError` when the boards are not full."""
         if not self.done:

@@ -173,18 +173,19 @@ class TorchBatch(Lockstep):
         chosen: Tensor = self._run(_choose, self.legal, self._noise(rng))
         return chosen
 
-    def step_random(self, rng: torch.Generator | None = None) -> None:
-        """Play a uniformly random legal action in each game, as `step(random_actions(rng))` does, but faster.
+    def step_random(self, rng: torch.Generator | None = None, turns: int = 1) -> None:
+        """Play a uniformly random legal action in each game, so many turns, as `step(random_actions(rng))` does, but faster.
 
-        Raises `RoundOverError` at the end.
+        Raises `RoundOverError` when the boards are full, and `OptionError` for less than one turn or more than are left.
         """
-        self.refuse_when_over()
-        self._advance(*self._run(_random_turn, self.variant.size, *self._rows(), self.legal, self._noise(rng)))
+        self.refuse_turns(turns)
+        for _ in range(turns):
+            self._advance(*self._run(_random_turn, self.variant.size, *self._rows(), self.legal, self._noise(rng)))
 
     def play_out(self, rng: torch.Generator | None = None) -> None:
         """Play uniformly random legal actions until the boards are full; at the end already, nothing happens."""
-        while not self.done:
-            self.step_random(rng)
+        if not self.done:
+            self.step_random(rng, self.plies - self.ply)
 
     def rolled(self, actions: Tensor | npt.ArrayLike, *, check: bool = True) -> Tensor:
         """Return the balls that one action in each game would roll, as words, int64 [B]. Raises as `step` does."""

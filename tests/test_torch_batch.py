@@ -137,8 +137,16 @@ def test_a_random_step_is_a_step_by_random_actions(size: int, players: int) -> N
         twin.step(twin.random_actions(twin_rng))
         assert everything(games) == everything(twin)
     start = random_batch(50, size, players, turns=0, seed=3)
+    in_parts, rng = start.copy(), generator(3)
+    in_parts.step_random(rng, turns=5)
+    assert in_parts.ply == 5
+    in_parts.play_out(rng)
+    assert everything(in_parts) == everything(games)
     start.play_out(generator(3))
     assert everything(start) == everything(games)
+    for turns in (0, in_parts.plies + 1):
+        with pytest.raises(OptionError, match=f"turns={turns} can't be played"):
+            random_batch(50, size, players, turns=0).step_random(rng, turns=turns)
     start.play_out()
     assert everything(start) == everything(games)
 
