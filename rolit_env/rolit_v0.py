@@ -118,6 +118,7 @@ from rolit_env.variant import COLORS, PLAYING_COLORS, variant
 IllegalMove = Literal["terminate", "retry"]
 RenderMode = Literal["ansi", "rgb_array", "human"]
 Planes = npt.NDArray[np.int8]
+Last = tuple[dict[str, Planes] | None, float, bool, bool, dict[str, int]]
 
 ILLEGAL_MOVES = ("terminate", "retry")
 RENDER_MODES = ("ansi", "rgb_array", "human")
@@ -164,7 +165,7 @@ class WrappedEnv(OrderEnforcingWrapper):  # type: ignore[misc]
 
     PettingZoo's wrappers hand every call and every attribute from one to the next, which takes longer than the game does.
     Those inside only object to actions and change nothing that is read. So once a round was started, reads and legal
-    actions go straight to the environment; everything else passes through all the wrappers.
+    actions go straight to the environment, and all else takes the way through the wrappers.
     """
 
     _round: raw_env | None = None
@@ -186,25 +187,25 @@ class WrappedEnv(OrderEnforcingWrapper):  # type: ignore[misc]
 
     def step(self, action: int | None) -> None:
         """Step as `raw_env` does, with all wrappers. Raises `RoundOverError` where PettingZoo's wrapper only warns."""
-        if self._round is None:
-            super().step(action)
-        elif (cell := self._round._legal_cell(action)) is not None:
+        if self._round is not None and (cell := self._round._legal_cell(action)) is not None:
             self._has_updated = True
             self._round.step(cell)
-        elif self.agents:
-            self.env.observe(self.agent_selection)  # the wrappers judge by the mask they saw last
-            super().step(action)
-        else:
-            raise RoundOverError(_NO_ROUND)
+            return
+        if self._has_reset:
+            if not self.agents:
+                raise RoundOverError(_NO_ROUND)
+            self.env.observe(self.agent_selection)  # the wrapper inside judges by the mask it saw last
+        super().step(action)
 
     def observe(self, agent: str) -> dict[str, Planes]:
         """Return what an agent sees, as `raw_env` does."""
         seen: dict[str, Planes] = super().observe(agent) if self._round is None else self._round.observe(agent)
         return seen
 
-    def last(self, observe: bool = True) -> tuple[dict[str, Planes] | None, float, bool, bool, dict[str, int]]:
+    def last(self, observe: bool = True) -> Last:
         """Return observation, collected reward, termination, truncation and info of the agent whose turn it is."""
-        return super().last(observe) if self._round is None else self._round.last(observe)  # type: ignore[no-any-return]
+        seen: Last = super().last(observe) if self._round is None else self._round.last(observe)
+        return seen
 
     def clone(self) -> WrappedEnv:
         """Return an independent copy of the whole environment with all its wrappers.
@@ -420,12 +421,9 @@ class raw_env(pettingzoo.AECEnv):  # type: ignore[misc]  # noqa: N801  # the nam
         return self._board
 
     def _legal_cell(self, action: object) -> int | None:
-        """Return a legal action of an agent in the round as an int, and None for anything that may be refused."""
+        """Return a legal action as an int, and None for anything that a wrapper may object to."""
         cell = action if type(action) is int else int(action) if type(action) is np.int64 else -1
-        agent = self.agent_selection
-        if cell < 0 or self.terminations.get(agent, True) or self.truncations.get(agent, True):
-            return None
-        return cell if self._started().legal >> cell & 1 else None
+        return cell if cell >= 0 and self._started().legal >> cell & 1 else None
 
     def _checked_starter(self, starter: str) -> str:
         allowed = ("random", *self._variant.colors)

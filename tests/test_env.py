@@ -44,6 +44,12 @@ NO_ACTIONS = [
     *(np.array([19]), np.array([[19], [20]]), np.zeros((8, 8)), np.array(19.0), np.array(True), np.array(64), np.array("f4")),
 ]
 
+COPIES = {
+    "clone": lambda env: env.clone(),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+}
+
 # Only None is right for an agent whose round is over, so each of these must be refused for that, good cell or not.
 DEAD_ACTIONS = (0, 99, "f4", True)
 
@@ -374,6 +380,11 @@ def test_arrays_are_fresh():
     before, state = env.observe(agent), env.state()
     spoiled, spoiled_state = env.observe(agent), env.state()
     assert not np.shares_memory(spoiled["observation"], spoiled["action_mask"])
+    for array in (*spoiled.values(), spoiled_state):
+        assert type(array) is np.ndarray
+        assert array.dtype == np.int8
+        assert array.flags.c_contiguous
+        assert array.flags.writeable
     spoiled["observation"][:] = 1
     assert np.array_equal(spoiled["action_mask"], before["action_mask"])
     spoiled["action_mask"][:] = 0
@@ -415,6 +426,25 @@ def test_rewards_terminations_and_infos():
     assert sum(env.rewards.values()) == 0
     env.step(None)
     assert env.rewards == dict.fromkeys(env.agents, 0)
+
+
+@pytest.mark.parametrize("make", [rolit_v0.env, rolit_v0.raw_env])
+def test_rewards_of_earlier_turns_and_rounds_are_left_alone(make):
+    env = make(players=3)
+    env.reset(seed=0)
+    raw = env.unwrapped
+    kept = [env.rewards, raw._cumulative_rewards]
+    assert kept[0] is not kept[1]
+    for rewards in kept:
+        rewards["red"] = 5.0
+    env.step(first_legal(env))
+    assert kept[0]["red"] == 5.0
+    assert env.rewards == {"red": 0, "yellow": 0, "green": 0}
+    kept.append(env.rewards)
+    env.rewards["green"] = 7.0
+    env.reset()
+    assert env.rewards == raw._cumulative_rewards == {"red": 0, "yellow": 0, "green": 0}
+    assert kept[2] == {"red": 0, "yellow": 0, "green": 7.0}
 
 
 # Rewards
@@ -692,14 +722,104 @@ def test_raw_env_can_not_be_stepped_before_reset():
         rolit_v0.raw_env().step(0)
 
 
+@pytest.mark.parametrize("duplicate", [lambda env: env, *COPIES.values()], ids=["itself", *COPIES])
+@pytest.mark.parametrize(
+    "ask",
+    [lambda env: env.observe("red"), lambda env: env.state(), lambda env: env.board, lambda env: env.render()],
+    ids=["observe", "state", "board", "render"],
+)
+def test_raw_env_shows_nothing_before_reset(ask, duplicate):
+    env = duplicate(rolit_v0.raw_env(render_mode="ansi"))
+    with pytest.raises(RoundOverError, match=r"no round was started yet; start one with reset\(\)"):
+        ask(env)
+    env.reset()
+    ask(env)
+
+
+def test_a_reset_that_fails_starts_no_round():
+    env = rolit_v0.env()
+    with pytest.raises(OptionError, match="allowed are random, red, green"):
+        env.reset(options={"starter": "blue"})
+    with pytest.raises(RoundOverError, match=r"none was started .* start one with reset\(\)"):
+        env.step(19)
+    env.reset()
+    env.step(first_legal(env))
+    assert env.board.ply == 1
+
+
+def test_a_reset_behind_the_wrapper_does_not_count():
+    env = rolit_v0.env()
+    env.unwrapped.reset()
+    for name in ("agents", "agent_selection", "rewards", "terminations", "truncations", "infos"):
+        with pytest.raises(AttributeError, match=f"{name} cannot be accessed before reset"):
+            getattr(env, name)
+    with pytest.raises(AttributeError, match="before reset"):
+        env.last()
+    with pytest.raises(AssertionError, match="reset"):
+        env.observe("red")
+    with pytest.raises(AssertionError, match="reset"):
+        env.step(first_legal(env.unwrapped))
+    assert env.unwrapped.board.ply == 0
+
+
+# The wrappers
+
+
+def test_what_is_read_is_the_environments_own():
+    env = rolit_v0.env(6, 3)
+    for _ in range(2):
+        env.reset()
+        for _ in range(5):
+            env.step(first_legal(env))
+        for name in ("agents", "agent_selection", "rewards", "_cumulative_rewards", "terminations", "truncations", "infos"):
+            assert getattr(env, name) is getattr(env.unwrapped, name)
+        observation, *rest = env.last()
+        right, *others = env.unwrapped.last()
+        assert rest == others
+        assert all(np.array_equal(observation[key], right[key]) for key in right)
+        assert env.last(observe=False)[0] is None
+
+
+def test_an_outer_wrapper_sees_the_whole_round():
+    env = BaseWrapper(rolit_v0.env(4))
+    env.reset(seed=0)
+    received = dict.fromkeys(env.possible_agents, 0.0)
+    for agent in env.agent_iter():
+        observation, reward, terminated, _, _ = env.last()
+        received[agent] += reward
+        env.step(None if terminated else env.action_space(agent).sample(observation["action_mask"]))
+    assert received == env.board.payoffs("win")
+
+
+@pytest.mark.parametrize("inner", [1, 2], ids=["OutOfBoundsWrapper", "TerminateIllegalWrapper"])
+def test_wrappers_judge_by_the_mask_of_now(inner):
+    env = rolit_v0.env(players=3, starter="red")
+    env.reset()
+    cell = first_legal(env)
+    # Asked by themselves they note a mask, in which `cell` is legal; after the turn it is occupied.
+    assert layers(env)[inner].observe("red")["action_mask"][cell]
+    env.step(cell)
+    env.step(cell)
+    assert env.rewards == {"red": 0, "yellow": -1, "green": 0}
+    assert env.terminations == dict.fromkeys(env.agents, True)
+
+
+@pytest.mark.parametrize("illegal_move", ILLEGAL_MOVES)
+def test_a_mask_that_a_learner_wrote_on_changes_no_rule(illegal_move):
+    env = rolit_v0.env(starter="red", illegal_move=illegal_move)
+    env.reset()
+    mask = env.last()[0]["action_mask"]
+    cell = int(mask.argmax())
+    mask[:] = 1 - mask
+    env.step(0)
+    assert env.board.ply == 0
+    env.reset()
+    env.last()[0]["action_mask"][:] = 0
+    env.step(cell)
+    assert env.board.moves == (cell,)
+
+
 # Copies
-
-
-COPIES = {
-    "clone": lambda env: env.clone(),
-    "deepcopy": copy.deepcopy,
-    "pickle": lambda env: pickle.loads(pickle.dumps(env)),
-}
 
 
 @pytest.mark.parametrize("duplicate", COPIES.values(), ids=COPIES)

@@ -47,3 +47,27 @@ def test_a_long_compilation_is_announced_once(tmp_path: Path) -> None:
     first, second = complaints(), complaints()
     assert first.splitlines() == ["rolit_env is compiling its loops for this machine; this takes a few seconds, once"]
     assert second == ""
+
+
+SINGLE_GAMES = """
+from numba.core import event
+with event.install_recorder("numba:compile") as compiled:
+    import rolit_env
+    board = rolit_env.Board(players=4)
+    while not board.is_over:
+        board.push(board.legal_moves[0])
+    for env in (rolit_env.rolit_v0.env(), rolit_env.rolit_v0.raw_env(6, 3)):
+        env.reset(seed=0)
+        while not env.last()[2]:
+            env.step(int(env.last()[0]["action_mask"].argmax()))
+    print(len(compiled.buffer), bool(env.board.outcome()))
+    rolit_env.GameBatch(2)
+    print(len(compiled.buffer) > 0)
+"""
+
+
+def test_importing_and_single_games_compile_nothing(tmp_path: Path) -> None:
+    surroundings = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", SINGLE_GAMES]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True", "True"], "the last word is whether compiling would have been noticed"
