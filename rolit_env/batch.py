@@ -119,8 +119,14 @@ class GameBatch(Lockstep):
             IllegalMoveError: naming the games in which the rules forbid the action.
             Nothing changes in any game when one of these is raised.
         """
-        cells = self._checked(actions)
-        self._run(loops.step(self.variant.size), self.balls, self.mover_first(), cells, self.legal)
+        cells = self._cells(actions)
+        loop = loops.step(self.variant.size)
+        if self.threads == 1:
+            if not loop(self.balls, self.mover_first(), cells, self.legal, True, 0, len(cells)):
+                self._explain(cells)
+        else:
+            self._refuse_illegal(cells)  # in all games, before a thread plays in some
+            self._run(loop, self.balls, self.mover_first(), cells, self.legal, False)
         self.ply += 1
 
     def random_actions(self, rng: np.random.Generator) -> Actions:
@@ -152,7 +158,8 @@ class GameBatch(Lockstep):
 
     def rolled(self, actions: npt.ArrayLike) -> Words:
         """Return the balls that one action in each game would roll, as words, uint64 [B]. Raises as `step` does."""
-        cells = self._checked(actions)
+        cells = self._cells(actions)
+        self._refuse_illegal(cells)
         own, following, third, fourth = self._rows()
         rolled: Words = rules.rolled_balls(
             cells.astype(np.uint64), own, following | third | fourth, word_geometry(self.variant.size)
@@ -241,14 +248,14 @@ class GameBatch(Lockstep):
         self._run(loops.find_legal(self.variant.size), self.balls, self.mover_first(), self.legal)
 
     def _play_random(self, turns: int, rng: np.random.Generator) -> None:
-        keys = rng.integers(2**64, size=turns, dtype=np.uint64)
+        keys = rng.random(turns).view(np.uint64)  # 53 random bits each, six times as fast as ints
         self._run(loops.play_random(self.variant.size), self.balls, self.mover_first(), keys, self.variant.players, self.legal)
         self.ply += turns
 
     def _spread(self, words: Words, order: tuple[int, ...], out: npt.NDArray[np.int8]) -> None:
         self._run(loops.spread(self.variant.size), words, order, out.reshape(len(self), len(order), -1))
 
-    def _run(self, loop: Callable[..., None], *arguments: Any) -> None:
+    def _run(self, loop: Callable[..., Any], *arguments: Any) -> None:
         """Run a loop over all games, each thread over a range of them."""
         if self.threads == 1:
             loop(*arguments, 0, len(self))
@@ -261,18 +268,20 @@ class GameBatch(Lockstep):
         self.refuse_before_end()
         return self.seat_counts()
 
-    def _checked(self, actions: npt.ArrayLike) -> Actions:
+    def _cells(self, actions: npt.ArrayLike) -> Actions:
+        """Return actions as int64 [B], legal or not. Raises `RoundOverError` and `ActionError`."""
         self.refuse_when_over()
         try:
             given = np.asarray(actions)
         except ValueError as error:  # lists of different lengths
             raise ActionError(f"actions must be ints of shape ({len(self)},), and this is no array ({error})") from None
-        if given.shape != (len(self),) or given.dtype.kind not in "iu":
+        if given.shape != self.legal.shape or given.dtype.kind not in "iu":
             raise ActionError(f"actions must be ints of shape ({len(self)},), not {given.dtype} of shape {given.shape}")
-        cells = np.ascontiguousarray(given, np.int64)
+        return np.ascontiguousarray(given, np.int64)
+
+    def _refuse_illegal(self, cells: Actions) -> None:
         if loops.any_illegal(cells, self.legal):
             self._explain(cells)
-        return cells
 
     def _explain(self, cells: Actions) -> None:
         off = np.flatnonzero((cells < 0) | (cells >= self.variant.cells))
@@ -298,7 +307,7 @@ def draw_cells(words: Words, rng: np.random.Generator) -> Actions:
     if not words.all():
         raise RoundOverError("there is no cell to draw from: the boards are full; start a new batch")
     cells = np.empty(len(words), np.int64)
-    loops.choose(words, rng.integers(2**64, dtype=np.uint64), cells)
+    loops.choose(words, rng.random(1).view(np.uint64)[0], cells)
     return cells
 
 

@@ -63,12 +63,29 @@ def _choose(words: Any, key: Any, first: Any, cells: Any) -> None:
         cells[game] = select(word, ((number >> uint64(32)) * count + carried) >> uint64(32))
 
 
+@register_jitable(forceinline=True)
+def _any_illegal(cells: Any, legal: Any) -> Any:
+    flaws = uint64(0)
+    for game in range(cells.shape[0]):
+        cell = uint64(cells[game])  # a negative one becomes huge
+        flaws |= (cell >> uint64(6)) | (~(legal[game] >> (cell & uint64(63))) & uint64(1))
+    return flaws != 0
+
+
+@kernel
+def any_illegal(cells: Any, legal: Any) -> Any:
+    """Tell whether one of the cells, int64 [B], is illegal or off the board."""
+    return _any_illegal(cells, legal)
+
+
 @kernel_for_each_size
-def step(size: int) -> Callable[..., None]:
-    """Make the loop that plays `cells`, int64 [B], which must be legal."""
+def step(size: int) -> Callable[..., bool]:
+    """Make the loop that plays cells, int64 [B]. Asked to check, it returns False and changes nothing when one is illegal."""
     g = word_geometry(size)
 
-    def step(balls: Any, order: Any, cells: Any, legal: Any, first: int, last: int) -> None:
+    def step(balls: Any, order: Any, cells: Any, legal: Any, check: bool, first: int, last: int) -> bool:
+        if check and _any_illegal(cells[first:last], legal[first:last]):
+            return False
         own, following, third, fourth = balls[order[0]], balls[order[1]], balls[order[2]], balls[order[3]]
         for begin in range(first, last, CHUNK):
             end = min(begin + CHUNK, last)
@@ -82,6 +99,7 @@ def step(size: int) -> Callable[..., None]:
                 g,
             )
             _find_legal(following[begin:end], legal[begin:end], g)
+        return True
 
     return step
 
@@ -144,13 +162,3 @@ def spread(size: int) -> Callable[..., None]:
 def choose(words: Any, key: Any, cells: Any) -> None:
     """Draw one cell of each word, uint64 [B], into cells, int64 [B]."""
     _choose(words, key, 0, cells)
-
-
-@kernel
-def any_illegal(cells: Any, legal: Any) -> Any:
-    """Tell whether one of the cells, int64 [B], is illegal or off the board."""
-    flaws = uint64(0)
-    for game in range(cells.shape[0]):
-        cell = uint64(cells[game])  # a negative one becomes huge
-        flaws |= (cell >> uint64(6)) | (~(legal[game] >> (cell & uint64(63))) & uint64(1))
-    return flaws != 0
