@@ -2,7 +2,7 @@
 
     python docs/operation_count.py
 
-The two inner loops of `rolit_env.loops.step` on 8x8 are taken from the assembly that LLVM made for this processor, and their
+The inner loops of `rolit_env.loops.step` on 8x8 are taken from the assembly that LLVM made for this processor, and their
 instructions sorted by what executes them.
 """
 
@@ -31,7 +31,7 @@ def step_assembly() -> str:
     """Return the assembly of the loop, compiled here and now: what comes from the cache can't be looked at."""
     step = numba.njit(error_model="numpy", nogil=True)(loops.step(8).py_func)
     games = np.zeros((4, 8), np.uint64), (0, 1, 2, 3), np.zeros(8, np.int64), np.zeros(8, np.uint64)
-    step(*games, 0, 0)
+    step(*games, True, 0, 0)
     return str(next(iter(step.inspect_asm().values())))
 
 
@@ -41,7 +41,7 @@ def vector_loops(assembly: str) -> list[list[str]]:
     found = []
     for label, block in re.findall(r"^(\.LBB\w+):(.*?)(?=^\.LBB|\Z)", assembly, re.MULTILINE | re.DOTALL):
         body, *jump = re.split(rf"\tj\w+\t{re.escape(label)}\n", block)
-        if jump and body.count(width) > 40:
+        if jump and body.count(width) > 10:
             found.append([line.strip() for line in body.splitlines() if width in line])
     return found
 
@@ -49,9 +49,9 @@ def vector_loops(assembly: str) -> list[list[str]]:
 def main() -> None:
     """Print the table."""
     found = vector_loops(step_assembly())
-    names = ["roll", "find legal"] if len(found) == 2 else [f"loop {at}" for at in range(len(found))]
+    names = ["check", "roll", "find legal"] if len(found) == 3 else [f"loop {at}" for at in range(len(found))]
     kinds = [*KINDS, "other"]
-    print(f"| a turn of as many games as a vector holds | {' | '.join(kinds)} |")
+    print(f"| a turn of a vector of games | {' | '.join(kinds)} |")
     print("| --- |" + " ---: |" * len(kinds))
     for name, lines in zip(names, found, strict=True):
         counts = Counter(next((kind for kind, pattern in KINDS.items() if re.match(pattern, line)), "other") for line in lines)

@@ -111,7 +111,7 @@ class GameBatch(Lockstep):
         """Play one action in each game.
 
         Args:
-            actions: int [B], each a legal cell.
+            actions: int [B], each a legal cell; int64 and int8 are played as they are, other ints are converted.
 
         Raises:
             RoundOverError: when the boards are full.
@@ -269,7 +269,7 @@ class GameBatch(Lockstep):
         return self.seat_counts()
 
     def _cells(self, actions: npt.ArrayLike) -> Actions:
-        """Return actions as int64 [B], legal or not. Raises `RoundOverError` and `ActionError`."""
+        """Return actions as int64 or int8 [B], legal or not. Raises `RoundOverError` and `ActionError`."""
         self.refuse_when_over()
         try:
             given = np.asarray(actions)
@@ -277,7 +277,7 @@ class GameBatch(Lockstep):
             raise ActionError(f"actions must be ints of shape ({len(self)},), and this is no array ({error})") from None
         if given.shape != self.legal.shape or given.dtype.kind not in "iu":
             raise ActionError(f"actions must be ints of shape ({len(self)},), not {given.dtype} of shape {given.shape}")
-        return np.ascontiguousarray(given, np.int64)
+        return np.ascontiguousarray(given, None if given.dtype == np.int8 else np.int64)
 
     def _refuse_illegal(self, cells: Actions) -> None:
         if loops.any_illegal(cells, self.legal):

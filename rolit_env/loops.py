@@ -65,11 +65,12 @@ def _choose(words: Any, key: Any, first: Any, cells: Any) -> None:
 
 @register_jitable(forceinline=True)
 def _any_illegal(cells: Any, legal: Any) -> Any:
-    flaws = uint64(0)
+    numbers = illegal = uint64(0)
     for game in range(cells.shape[0]):
         cell = uint64(cells[game])  # a negative one becomes huge
-        flaws |= (cell >> uint64(6)) | (~(legal[game] >> (cell & uint64(63))) & uint64(1))
-    return flaws != 0
+        numbers |= cell
+        illegal |= (uint64(1) << (cell & uint64(63))) & ~legal[game]
+    return numbers > 63 or illegal != 0
 
 
 @kernel

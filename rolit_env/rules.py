@@ -135,8 +135,8 @@ def capturing_cells(own: Word, others: Word, g: Geometry) -> Word:
 @register_jitable(forceinline=True)
 def touching_cells(occupied: Word, g: Geometry) -> Word:
     """Return the empty cells next to a ball, diagonals included."""
-    row = occupied | ((occupied << g.row.step) & g.not_first_column) | ((occupied >> g.row.step) & g.not_last_column)
-    block = row | (row << g.column.step) | ((row >> g.column.step) & g.not_last_row)
+    column = occupied | (occupied << g.column.step) | ((occupied >> g.column.step) & g.not_last_row)
+    block = column | ((column << g.row.step) & g.not_first_column) | ((column >> g.row.step) & g.not_last_column)
     return block & (g.board ^ occupied)
 
 

@@ -46,7 +46,7 @@ def works(name="works", **settings):
 
 def turns_of_a_round(name):
     """Return how many turns one `play` can take."""
-    batches = {"step": 60, "random": 60, "threads": 60, "playout": 60, "torch": 60, "vector": 30, "observe": 1}
+    batches = {"kernel": 60, "step": 60, "random": 60, "threads": 60, "playout": 60, "torch": 60, "vector": 30, "observe": 1}
     if name in batches:
         return {batches[name] * GAMES}
     return {
@@ -310,8 +310,8 @@ def test_threads_are_counted_where_cores_can_not_be_chosen(monkeypatch):
     ("names", "settings", "complaint"),
     [
         (["stepp"], {}, "'stepp'"),
-        (["step", "Step"], {}, "allowed are step, random"),
-        (["pgx"], {"peers": False}, "allowed are step, random"),
+        (["step", "Step"], {}, "allowed are kernel, step, random"),
+        (["pgx"], {"peers": False}, "allowed are kernel, step, random"),
         (None, {"threads": 0}, "threads=0"),
         (None, {"threads": 10**6}, "allowed are 1 to"),
     ],
@@ -425,7 +425,7 @@ def test_the_command_shows_and_writes_the_same(capsys, tmp_path):
     [
         ("--only stepp", "'stepp'"),
         ("--only", "--only"),
-        ("--only pgx --no-peers", "allowed are step"),
+        ("--only pgx --no-peers", "allowed are kernel, step"),
         ("--repeats 0", "from 1 up"),
         ("--games 0", "from 1 up"),
         ("--games 1 x", "'x'"),

@@ -1,6 +1,6 @@
 """The cheapest AEC environment there can be: actions come in and are forgotten, the same observation goes out each time.
 
-In PettingZoo's wrappers it shows what the API itself costs, which no environment can be faster than.
+In PettingZoo's wrappers it shows what the API and these wrappers cost before a game is played.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import numpy.typing as npt
 
-from rolit_env import rolit_v0
+from rolit_env import loops, rolit_v0
 from rolit_env.batch import GameBatch
 from rolit_env.bench.machine import cores
 from rolit_env.bench.measure import Row, Work
@@ -22,12 +23,32 @@ PLAYERS = 4
 """Players in the batches: most work for the rules. The environments have two, as the games they are compared with."""
 
 
-def _step(games: int) -> Work:
-    batch, rng = GameBatch(games, players=PLAYERS, seed=0), np.random.default_rng(0)
-    actions = np.empty((batch.plies, games), np.int64)
+def _recorded(batch: GameBatch) -> npt.NDArray[np.int8]:
+    """Play a random round and return its actions, int8 [plies, B]: a byte each, so that reading them costs little."""
+    rng = np.random.default_rng(0)
+    actions = np.empty((batch.plies, len(batch)), np.int8)
     for cells in actions:
         cells[:] = batch.random_actions(rng)
         batch.step(cells)
+    return actions
+
+
+def _kernel(games: int) -> Work:
+    batch = GameBatch(games, players=PLAYERS, seed=0)
+    actions, loop = _recorded(batch), loops.step(batch.variant.size)
+
+    def play() -> int:
+        for cells in actions:
+            loop(batch.balls, batch.mover_first(), cells, batch.legal, False, 0, games)
+            batch.ply += 1
+        return actions.size
+
+    return Work(play, lambda: _balls(batch), prepare=lambda: batch.reset(seed=0))
+
+
+def _step(games: int) -> Work:
+    batch = GameBatch(games, players=PLAYERS, seed=0)
+    actions = _recorded(batch)
 
     def play() -> int:
         for cells in actions:
@@ -203,6 +224,7 @@ def _balls(batch: Any) -> float:
 
 
 LAYERS = (
+    Row("kernel", "the loop inside `GameBatch.step`, nothing checked, {games} games", _kernel, games="first"),
     Row("step", "`GameBatch.step`, actions given, {games} games", _step, games="all"),
     Row("random", "`GameBatch.step_random`, {games} games", _random, games="all"),
     Row("threads", "the same with `threads`, {games} games", _threads, cores="all", games="last"),

@@ -101,7 +101,7 @@ def ratio_cells(report: dict[str, Any]) -> list[Cells]:
 def size_cells(report: dict[str, Any]) -> list[Cells]:
     """Return a line for each number of games: games, median nanoseconds of `step` and `random`, bytes a game."""
     lines = []
-    for games in report["settings"]["games"]:
+    for games in sorted(report["settings"]["games"]):
         rows = {row["name"]: row for row in report["rows"] if row.get("games") == games and "turns_per_second" in row}
         if "step" in rows or "random" in rows:
             costs = [_cost(rows[name]) if name in rows else "" for name in ("step", "random")]
