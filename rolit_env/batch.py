@@ -119,7 +119,8 @@ class GameBatch(Lockstep):
             IllegalMoveError: naming the games in which the rules forbid the action.
             Nothing changes in any game when one of these is raised.
         """
-        cells = self._cells(actions)
+        self.refuse_when_over()
+        cells = action_cells(actions, len(self))
         loop = loops.step(self.variant.size)
         if self.threads == 1:
             if not loop(self.balls, self.mover_first(), cells, self.legal, True, 0, len(cells)):
@@ -158,7 +159,8 @@ class GameBatch(Lockstep):
 
     def rolled(self, actions: npt.ArrayLike) -> Words:
         """Return the balls that one action in each game would roll, as words, uint64 [B]. Raises as `step` does."""
-        cells = self._cells(actions)
+        self.refuse_when_over()
+        cells = action_cells(actions, len(self))
         self._refuse_illegal(cells)
         own, following, third, fourth = self._rows()
         rolled: Words = rules.rolled_balls(
@@ -268,17 +270,6 @@ class GameBatch(Lockstep):
         self.refuse_before_end()
         return self.seat_counts()
 
-    def _cells(self, actions: npt.ArrayLike) -> Actions:
-        """Return actions as int64 or int8 [B], legal or not. Raises `RoundOverError` and `ActionError`."""
-        self.refuse_when_over()
-        try:
-            given = np.asarray(actions)
-        except ValueError as error:  # lists of different lengths
-            raise ActionError(f"actions must be ints of shape ({len(self)},), and this is no array ({error})") from None
-        if given.shape != self.legal.shape or given.dtype.kind not in "iu":
-            raise ActionError(f"actions must be ints of shape ({len(self)},), not {given.dtype} of shape {given.shape}")
-        return np.ascontiguousarray(given, None if given.dtype == np.int8 else np.int64)
-
     def _refuse_illegal(self, cells: Actions) -> None:
         if loops.any_illegal(cells, self.legal):
             self._explain(cells)
@@ -297,6 +288,17 @@ class GameBatch(Lockstep):
         where = f"games {', '.join(map(str, games[:10]))}{', …' if len(games) > 10 else ''}"
         sentence = explain_illegal(cell, reason, int(self.legal[first]), size)
         raise IllegalMoveError(f"illegal in {where}; in game {first}, {sentence}", reason, games.tolist())
+
+
+def action_cells(actions: npt.ArrayLike, games: int) -> Actions:
+    """Return the actions of so many games as int64 or int8 [B], legal or not. Raises `ActionError` for what is none."""
+    try:
+        given = np.asarray(actions)
+    except ValueError as error:  # lists of different lengths
+        raise ActionError(f"actions must be ints of shape ({games},), and this is no array ({error})") from None
+    if given.shape != (games,) or given.dtype.kind not in "iu":
+        raise ActionError(f"actions must be ints of shape ({games},), not {given.dtype} of shape {given.shape}")
+    return np.ascontiguousarray(given, None if given.dtype == np.int8 else np.int64)
 
 
 def draw_cells(words: Words, rng: np.random.Generator) -> Actions:

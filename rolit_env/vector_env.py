@@ -20,7 +20,7 @@ from gymnasium.vector.utils import batch_space
 
 from rolit_env import loops, render, rolit_v0
 from rolit_env.agents import RandomAgent
-from rolit_env.batch import GameBatch
+from rolit_env.batch import GameBatch, action_cells
 from rolit_env.board import Board
 from rolit_env.errors import ActionError, IllegalMoveError, OptionError, RoundOverError
 from rolit_env.gym_env import (
@@ -348,13 +348,7 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
 
     def _checked(self, actions: npt.ArrayLike) -> Actions:
         self._refuse_before_reset()
-        try:
-            given = np.asarray(actions)
-        except ValueError as error:  # lists of different lengths
-            raise ActionError(f"actions must be ints of shape ({self.num_envs},), and this is no array ({error})") from None
-        if given.shape != (self.num_envs,) or given.dtype.kind not in "iu":
-            raise ActionError(f"actions must be ints of shape ({self.num_envs},), not {given.dtype} of shape {given.shape}")
-        cells = np.ascontiguousarray(given, np.int64)
+        cells = action_cells(actions, self.num_envs).astype(np.int64, copy=False)
         wrong: list[int] = []
         for block in self._blocks:
             rows, games = block.rows, block.games
