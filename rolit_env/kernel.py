@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
@@ -15,8 +16,13 @@ from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-INLINED = ("bits.py", "rules.py")
-"""Files whose functions are compiled into kernels of other files."""
+PACKAGE = Path(__file__).parent
+
+INLINED = ("bits.py", "rules.py", "kernel.py")
+"""Files whose functions are compiled into kernels of other files, and this one, which says how."""
+
+_STAMPS = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py")}
+"""What the files were when they were imported: kernels are made later, when a file may have changed on disk."""
 
 PATIENCE = 1.0
 """Seconds of compiling, summed up in a process, after which the reason of the pause is logged."""
@@ -25,24 +31,61 @@ PATIENCE = 1.0
 def kernel(function: Function) -> Function:
     """Compile at the first call and keep the machine code on disk, so that the next process starts without a pause.
 
-    Kernels release Python's lock, so that threads can share the games of a batch.
-
-    numba takes a cached kernel for stale when the kernel's own file changes, and does not look at the files of the
-    functions inlined in it: after a change of the rules, games in bulk would go on by the old ones. So those files'
-    stamps are added to the kernel's.
+    Kernels release Python's lock, so that threads can share the games of a batch. Where no folder takes the cache, or it is
+    damaged, each process compiles for itself.
     """
-    stamps = [(name, (stat := (Path(__file__).parent / name).stat()).st_mtime_ns, stat.st_size) for name in INLINED]
     dispatcher: Any
     try:
         dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
-        cache_file = dispatcher._cache._cache_file
-        cache_file._source_stamp = (cache_file._source_stamp, *stamps)
+        cache = dispatcher._cache
+        cache._cache_file = _CacheFile(cache._cache_file, Path(function.__code__.co_filename))
     except (AttributeError, RuntimeError):
-        # No folder on this machine takes the cache (RuntimeError), or another numba keeps its stamp elsewhere: then
-        # rather compile in each process than fail, or trust a stale cache.
+        # No folder on this machine takes the cache (RuntimeError), or this numba keeps its cache in another way, or compiles
+        # nothing (NUMBA_DISABLE_JIT): then rather compile in each process than fail, or trust a stale cache.
         dispatcher = njit(error_model="numpy", nogil=True)(function)
     compiled: Function = dispatcher
     return compiled
+
+
+class _CacheFile:
+    """Numba's file of cached machine code, made safe.
+
+    numba takes a cached kernel for stale when the kernel's own file changes, and does not look at the files of the functions
+    inlined in it: after a change of the rules, games in bulk would go on by the old ones. And two processes that compile
+    at once may choose the same file for different kernels, and later processes load the wrong one. So each entry says what
+    it is, the stamps of all its sources included, and an entry that is another's is no entry. A cache is no place to fail,
+    so one that can't be written or read is as good as none.
+
+    Args:
+        inner: Numba's own.
+        source: The file that the kernel stands in.
+    """
+
+    def __init__(self, inner: Any, source: Path) -> None:
+        self._inner = inner
+        self._inner._source_stamp = tuple(_STAMPS.get(path) for path in (source, *(PACKAGE / name for name in INLINED)))
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keep machine code, if that can be done."""
+        entry = (key, self._inner._source_stamp), data
+        try:
+            self._inner.save(key, entry)
+        except Exception:
+            with suppress(Exception):  # a damaged index can be begun anew, a full disk can't be helped
+                self._inner.flush()
+                self._inner.save(key, entry)
+
+    def load(self, key: Any) -> Any:
+        """Return the machine code that was kept, or None."""
+        with suppress(Exception):
+            kept, data = self._inner.load(key)
+            if kept == (key, self._inner._source_stamp):
+                return data
+        return None
+
+    def flush(self) -> None:
+        """Forget what was kept."""
+        self._inner.flush()
 
 
 def kernel_for_each_size(make: Callable[[int], Function]) -> Callable[[int], Function]:
@@ -71,7 +114,8 @@ class _Announcement(event.Listener):
     def on_start(self, event: Any) -> None:
         """Begin to wait."""
         self._depth += 1
-        if self._depth == 1 and self.left > 0 and event.data["dispatcher"].__module__.startswith("rolit_env."):
+        module = event.data["dispatcher"].__module__ or ""  # functions made by exec have none
+        if self._depth == 1 and self.left > 0 and module.startswith("rolit_env."):
             self._started = time.monotonic()
             self._timer = Timer(self.left, self._tell)
             self._timer.daemon = True
@@ -86,9 +130,7 @@ class _Announcement(event.Listener):
             self.left -= time.monotonic() - self._started
 
     def _tell(self) -> None:
-        logging.getLogger("rolit_env").warning(
-            "rolit_env is compiling its loops for this machine; this takes a few seconds, once"
-        )
+        logging.getLogger("rolit_env").warning("rolit_env is compiling its loops for this machine, which takes a few seconds")
 
 
 announcement = _Announcement()

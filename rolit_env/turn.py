@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
 from typing import Any, TypeAlias
 
 from rolit_env import rules
@@ -32,19 +33,22 @@ class TurnPlayer:
     def __init__(self, size: int) -> None:
         self._size = size
         self._left = WARM_UP
+        self._compiling = Lock()
         self._on_ints = _make(rules.geometry(size))
         self.play: Turn = self._warm_up
 
     def compile(self) -> None:
-        """Go over to the compiled turn now."""
+        """Go over to the compiled turn now; stay with ints where numba is told not to compile (NUMBA_DISABLE_JIT)."""
         compiled: Any = kernel(_make(rules.word_geometry(self._size)))
+        if not hasattr(compiled, "compile"):
+            return
         compiled.compile("Tuple((UniTuple(uint64, 4), uint64))(uint64, uint64, uint64, uint64, uint64, int64, int64)")
         compiled.disable_compile()  # else every mixture of small and large ints would be compiled for itself
         self.play = compiled
 
     def _warm_up(self, cell: int, red: int, yellow: int, green: int, blue: int, mover: int, following: int) -> Any:
         self._left -= 1
-        if self._left == 0:
+        if self._left <= 0 and self._compiling.acquire(blocking=False):  # one thread compiles, once
             self.compile()
         return self._on_ints(cell, red, yellow, green, blue, mover, following)
 
