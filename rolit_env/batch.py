@@ -27,7 +27,7 @@ from rolit_env.errors import (
     PositionError,
     RoundOverError,
 )
-from rolit_env.lockstep import Lockstep, checked_count
+from rolit_env.lockstep import Lockstep, checked_choice, checked_count
 from rolit_env.payoffs import Payoff, check_payoff, payoffs, win_shares
 from rolit_env.rules import word_geometry
 from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
@@ -226,13 +226,12 @@ class GameBatch(Lockstep):
 
     def __getitem__(self, games: int | slice | npt.NDArray[Any]) -> GameBatch:
         """Return an independent batch of some of the games, in the order given (one, a slice, indices or a bool choice)."""
-        if isinstance(games, int | np.integer):
-            games = np.array([games])
+        chosen = checked_choice(games, len(self))
         twin = GameBatch.__new__(GameBatch)
         twin.variant = self.variant
-        twin.starters = self.starters[games].copy()
-        twin.balls = np.array(self.balls[:, games], order="C")  # a copy, also of a slice
-        twin.legal = self.legal[games].copy()
+        twin.starters = self.starters[chosen]
+        twin.balls = np.take(self.balls, chosen, axis=1)
+        twin.legal = self.legal[chosen]
         twin.ply = self.ply
         twin.threads = self.threads
         return twin
@@ -317,8 +316,9 @@ def _checked_buffer(out: npt.NDArray[np.int8] | None, shape: tuple[int, ...]) ->
     """Return `out`, or a new array where it is None."""
     if out is None:
         return np.empty(shape, np.int8)
-    if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.int8 or not out.flags.c_contiguous:
-        raise OptionError(f"out must be a C-contiguous int8 array of shape {shape}, not {_described(out)}")
+    plain = type(out) in (np.ndarray, np.memmap)
+    if not plain or out.shape != shape or out.dtype != np.int8 or not out.flags.carray:
+        raise OptionError(f"out must be a writable, C-contiguous int8 array of shape {shape}, not {_described(out)}")
     return out
 
 

@@ -22,13 +22,6 @@ def cells_of(word: int) -> Iterator[int]:
         word ^= low
 
 
-def unpack_words(words: npt.ArrayLike, cells: int) -> npt.NDArray[np.int8]:
-    """Spread words into 0/1 vectors: uint64 [...] to int8 [..., cells], a fresh array."""
-    array = np.ascontiguousarray(words, dtype="<u8")
-    octets = array.view(np.uint8).reshape(*array.shape, 8)
-    return np.unpackbits(octets, axis=-1, count=cells, bitorder="little").view(np.int8)
-
-
 def highest_bit(word: Any) -> Any:
     """Return the highest set bit of a word that is not 0 (and not negative, where it is a torch int64)."""
     if isinstance(word, int):

@@ -66,7 +66,10 @@ def checked_action(action: object, cells: int) -> int:
     # Truth values are Python's ints and time spans NumPy's; neither is meant as a cell.
     if isinstance(given, _INTS) and not isinstance(given, _NO_CELLS) and 0 <= (cell := int(given)) < cells:
         return cell
-    shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
+    try:
+        shown = " ".join(reprlib.repr(action).split())  # short and on one line, whatever was given
+    except ValueError:  # Python writes no int of thousands of digits
+        shown = "such a number"
     raise ActionError(f"{shown} is no action; allowed are ints from 0 to {cells - 1}")
 
 

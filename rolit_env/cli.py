@@ -29,7 +29,7 @@ from rolit_env.bench.measure import GAMES
 from rolit_env.bench.report import screen
 from rolit_env.bench.run import NAMES, run_bench
 from rolit_env.board import Board
-from rolit_env.errors import OptionError, RolitError
+from rolit_env.errors import BenchError, OptionError, RolitError
 from rolit_env.files import replacing
 from rolit_env.perft import divide, perft
 from rolit_env.play import play_round, seat_agents
@@ -188,7 +188,7 @@ example: rolit bench --only step rust-reversi
          rolit bench --json speed.json""",
         board=False,
     )
-    verb.add_argument("--only", nargs="+", metavar="LAYER", help="measure only these (default: everything)")
+    verb.add_argument("--only", nargs="+", action="extend", metavar="LAYER", help="measure only these (default: everything)")
     verb.add_argument("--no-peers", dest="peers", action="store_false", help="measure no other libraries")
     verb.add_argument("--repeats", type=_int_from(1), default=7, help="timings of each (default: 7)")
     verb.add_argument("--seconds", type=_seconds, default=0.4, help="shortest time of one timing (default: 0.4)")
@@ -343,6 +343,9 @@ def _bench(options: argparse.Namespace) -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = max(console.width, 80) if console.is_terminal else 200
     console.print(screen(report))
+    failed = [row["name"] for row in report["rows"] if "error" in row]
+    if failed:
+        raise BenchError(f"what failed: {', '.join(failed)}; the other figures hold")
 
 
 def _print_results(results: Sequence[ArenaResult], name: str) -> None:

@@ -45,7 +45,7 @@ class IllegalMoveError(RolitError):
 
 
 class RoundOverError(RolitError):
-    """A move asked of, or made in, a round whose board is full."""
+    """A move asked of, or made in, a round whose board is full, or that was never started."""
 
 
 class RoundNotOverError(RolitError):
@@ -78,3 +78,7 @@ class DivergedError(RolitError):
 
 class OutputError(RolitError):
     """A path that can't be written to."""
+
+
+class BenchError(RolitError):
+    """A measurement of `rolit bench` failed; those of the others are there."""

@@ -27,8 +27,6 @@ IllegalMove = Literal["terminate", "retry", "raise"]
 Opponents = Agent | str | Sequence[Agent | str]
 Observation = dict[str, npt.NDArray[np.int8]]
 Infos = dict[str, Any]
-Actions = npt.NDArray[np.int64]
-Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 ILLEGAL_MOVES = (*rolit_v0.ILLEGAL_MOVES, "raise")
@@ -162,8 +160,9 @@ class RolitEnv(gymnasium.Env[Any, Any]):
         first = int(self.np_random.integers(players)) if starter == "random" else self._colors.index(starter)
         self._game.reset(options={"starter": self._colors[first]})
         self._learner = self._colors[(first + seat) % players]
-        self._over = False
+        self._over = True  # should an opponent fail
         self._play_opponents()
+        self._over = False
         return self._observe(), self._info()
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, Infos]:
@@ -176,7 +175,7 @@ class RolitEnv(gymnasium.Env[Any, Any]):
             RoundOverError: when the round is over or none was started.
             ActionError: for anything that is no action.
             IllegalMoveError: for an illegal action, when `illegal_move` is `raise`.
-            Nothing changes when one of these is raised.
+            Nothing changes when one of these is raised. What an opponent raises ends the round: its turn can't be played.
         """
         if self._over:
             raise RoundOverError(NO_ROUND)
@@ -188,6 +187,7 @@ class RolitEnv(gymnasium.Env[Any, Any]):
                 raise
             self._over = True
             return self._observe(), -1.0, True, False, self._info()
+        self._over = True  # should an opponent fail
         self._play_opponents()
         self._over = self._game.terminations[learner]
         info = self._info()
@@ -248,6 +248,8 @@ def _choose(agent: Agent, board: Board, rng: np.random.Generator) -> int:
 
 def checked_opponents(opponents: Opponents, chosen: Variant) -> tuple[Agent, ...]:
     """Return the P − 1 opponents in turn order after the learner. Raises `OptionError` for none or too many of them."""
+    if not isinstance(opponents, Agent | str | Sequence):
+        raise OptionError(f"opponents={opponents!r} are none; allowed are agents, descriptions, and lists of them")
     given = [opponents] if isinstance(opponents, Agent | str) else list(opponents)
     seats = chosen.players - 1
     if not 1 <= len(given) <= seats:

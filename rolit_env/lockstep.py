@@ -7,6 +7,7 @@ same seat to move; a batch needs no done flags and no turn array.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -73,6 +74,17 @@ class Lockstep:
 def _mover_first(players: int, seat: int) -> tuple[int, int, int, int]:
     first, second, third, fourth = (*((seat + turn) % players for turn in range(players)), *range(players, 4))
     return first, second, third, fourth
+
+
+def checked_choice(games: Any, count: int) -> npt.NDArray[np.int64]:
+    """Return a choice of so many games (one, a slice, indices or a bool choice) as indices, int64 [chosen].
+
+    Raises `OptionError` for what chooses none, and `IndexError` for games that are not there.
+    """
+    chosen: npt.NDArray[np.int64] = np.ascontiguousarray(np.arange(count)[games])  # at least one axis
+    if chosen.ndim > 1 or not len(chosen):
+        raise OptionError("no games are chosen; allowed are one, a slice, indices and a bool choice, with one game or more")
+    return chosen
 
 
 def checked_count(name: str, given: object) -> int:

@@ -22,7 +22,7 @@ from rolit_env import rules
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 from rolit_env.errors import ActionError, OptionError
-from rolit_env.lockstep import Lockstep, checked_count
+from rolit_env.lockstep import Lockstep, checked_choice, checked_count
 from rolit_env.payoffs import Payoff, check_payoff
 from rolit_env.rules import Geometry, geometry
 from rolit_env.variant import PLAYERS_BY_SIZE, PLAYING_COLORS, Variant, starter_color, variant
@@ -255,9 +255,9 @@ class TorchBatch(Lockstep):
 
     def __getitem__(self, games: int | slice | npt.NDArray[Any] | Tensor) -> TorchBatch:
         """Return an independent batch of some of the games, in the order given (one, a slice, indices or a bool choice)."""
-        if not isinstance(games, Tensor):
-            games = torch.from_numpy(np.ascontiguousarray(np.arange(len(self))[games])).to(self.device)
-        chosen = games.reshape(-1)
+        if isinstance(games, Tensor):
+            games = games.cpu().numpy()
+        chosen = torch.from_numpy(checked_choice(games, len(self))).to(self.device)
         return self._twin(lambda row: row[chosen])
 
     def _twin(self, take: Callable[[Tensor], Tensor]) -> TorchBatch:
@@ -295,7 +295,7 @@ class TorchBatch(Lockstep):
     def _checked(self, actions: Tensor | npt.ArrayLike, check: bool) -> Tensor:
         self.refuse_when_over()
         try:
-            given = actions if isinstance(actions, Tensor) else torch.tensor(np.asarray(actions))
+            given = actions if isinstance(actions, Tensor) else torch.from_numpy(_native(np.asarray(actions)))
         except (TypeError, ValueError) as error:  # names, ragged lists, ints beyond 64 bits
             reason = str(error).splitlines()[0]
             raise ActionError(f"actions must be ints of shape ({len(self)},), and this is no tensor ({reason})") from None
@@ -336,6 +336,11 @@ def _usable(device: torch.device | str) -> torch.device:
         reason = str(error).splitlines()[0]
         raise OptionError(f"device={device!r} can't be used here ({reason}); allowed are cpu and the GPUs present") from None
     return usable
+
+
+def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a copy that torch can take: contiguous, and in this machine's order of bytes."""
+    return np.array(array, array.dtype.newbyteorder("="), order="C")
 
 
 def _described(given: object) -> str:

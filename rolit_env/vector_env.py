@@ -171,8 +171,8 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
     def board(self, index: int) -> Board:
         """Return the position of one sub-environment. Raises `OptionError` for no index, and as `seats` does."""
         self._refuse_before_reset()
-        if not 0 <= index < self.num_envs:
-            raise OptionError(f"there is no sub-environment {index}; allowed are 0 to {self.num_envs - 1}")
+        if not isinstance(index, int | np.integer) or not 0 <= index < self.num_envs:
+            raise OptionError(f"there is no sub-environment {index!r}; allowed are 0 to {self.num_envs - 1}")
         block = next(block for block in self._blocks if index < block.rows.stop)
         return block.games.board(index - block.rows.start)
 
@@ -202,9 +202,10 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
                 if block in chosen:
                     block.rng = rng
                     block.next_seat = (first + number) % players if self._seat == "rotate" else self._seat
-        self._started = True
+        self._started = False  # should an opponent fail
         for block in chosen:
             self._start(block, starter)
+        self._started = True
         observation = self._observation or self._empty_observation()
         for block in self._blocks:
             block.observe(observation)
@@ -223,9 +224,11 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
             RoundOverError: when no rounds were started, or with `DISABLED` where one is over.
             ActionError: for an array of another shape or type, or cells off the board.
             IllegalMoveError: naming the sub-environments in which the rules forbid the action.
-            Nothing changes in any sub-environment when one of these is raised.
+            Nothing changes in any sub-environment when one of these is raised. What an opponent raises ends all rounds,
+            because some have gone on and others have not.
         """
         cells = self._checked(actions)
+        self._started = False  # should an opponent fail
         observation = self._observation or self._empty_observation()
         rewards = np.zeros(self.num_envs)
         terminations = np.zeros(self.num_envs, np.bool_)
@@ -255,6 +258,7 @@ class RolitVectorEnv(VectorEnv[Observation, Actions, npt.NDArray[Any]]):
                 "final_info": infos,
                 "_final_info": terminations.copy(),
             }
+        self._started = True
         for block in self._blocks:
             block.observe(observation)
         return observation, rewards, terminations, np.zeros(self.num_envs, np.bool_), infos

@@ -286,11 +286,13 @@ def test_planes_and_masks_go_to_the_callers_buffers(size: int, players: int) -> 
         np.zeros((4, 4, 8, 8), np.int8),
         np.zeros((3, 4, 8, 8), np.uint8),
         np.zeros((3, 8, 8, 4), np.int8).transpose(0, 3, 1, 2),
+        np.frombuffer(bytes(768), np.int8).reshape(3, 4, 8, 8),
+        np.ma.zeros((3, 4, 8, 8), np.int8),
         [0] * 768,
     ],
 )
 def test_buffers_that_do_not_fit_are_refused(out: Any) -> None:
-    with pytest.raises(OptionError, match=r"out must be a C-contiguous int8 array of shape \(3, 4, 8, 8\)"):
+    with pytest.raises(OptionError, match=r"out must be a writable, C-contiguous int8 array of shape \(3, 4, 8, 8\)"):
         GameBatch(3).planes(out=out)
 
 
@@ -340,6 +342,17 @@ def test_some_of_the_games_play_on_as_they_would_have(chosen: Any) -> None:
 
 
 # What it refuses.
+
+
+NO_CHOICES = [slice(5, 5), [], np.zeros(10, bool), None, np.True_, np.zeros((2, 2), int)]
+
+
+@pytest.mark.parametrize("chosen", NO_CHOICES, ids=repr)
+def test_a_choice_of_no_games_is_refused(chosen: Any) -> None:
+    with pytest.raises(OptionError, match="no games are chosen"):
+        GameBatch(10)[chosen]
+    with pytest.raises(IndexError):
+        GameBatch(10)[10]
 
 
 @pytest.mark.parametrize("games", [0, -1, 2.0, True, None, "4"], ids=repr)

@@ -567,3 +567,13 @@ def test_documents_explain_every_row_and_pin_every_peer():
     pins = (ROOT / "constraints-bench.txt").read_text() + (ROOT / "constraints.txt").read_text()
     for row in PEERS:
         assert not row.install or f"\n{row.install}==" in pins
+
+
+def test_a_failure_is_an_exit_code_and_the_other_figures_are_there(stand_in, capsys, tmp_path):
+    stand_in(works("nonsense"), ROWS["raw"])
+    command = ["bench", "--only", "nonsense", "--only", "raw", "--repeats", "1", "--seconds", "0.001"]
+    assert cli.main([*command, "--json", str(tmp_path / "out.json")]) == 2
+    printed = capsys.readouterr()
+    assert "what failed: nonsense; the other figures hold" in printed.err
+    assert "raw_env" in printed.out
+    assert len(json.loads((tmp_path / "out.json").read_text())["rows"]) == 2

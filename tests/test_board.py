@@ -389,6 +389,11 @@ def test_what_is_no_cell_is_refused(move: Any) -> None:
         assert everything(board) == before
 
 
+def test_an_int_too_long_to_write_is_refused() -> None:
+    with pytest.raises(ActionError, match="such a number is no action"):
+        Board().push(10**5000)
+
+
 @pytest.mark.parametrize(
     ("size", "players", "move"), [(6, 2, "g1"), (6, 4, "a7"), (6, 3, 36), (4, 2, "e1"), (4, 2, "a5"), (4, 2, 16)]
 )

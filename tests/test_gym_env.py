@@ -1059,3 +1059,58 @@ def test_spaces_are_made_when_asked_for():
     assert envs.observation_space.contains(envs.reset(seed=0)[0])
     assert envs.observation_space is envs.observation_space
     assert envs.action_space.contains(envs.random_actions(np.random.default_rng(0)))
+
+
+class Failing(Agent):
+    """Plays so many turns, then fails."""
+
+    name = "failing"
+
+    def __init__(self, turns):
+        self.left = turns
+
+    def act(self, games, rng):
+        if self.left == 0:
+            raise RuntimeError("gone")
+        self.left -= 1
+        return games.legal_mask().argmax(axis=1)
+
+
+def test_an_opponent_that_fails_ends_the_round():
+    env = RolitEnv(seat=0, opponents=Failing(1))
+    observation, _ = env.reset(seed=0)
+    observation, *_ = env.step(observation["action_mask"].argmax())
+    with pytest.raises(RuntimeError, match="gone"):
+        env.step(observation["action_mask"].argmax())
+    with pytest.raises(RoundOverError):
+        env.step(observation["action_mask"].argmax())
+    with pytest.raises(RuntimeError, match="gone"):
+        env.reset(options={"seat": 1})
+    with pytest.raises(RoundOverError):
+        env.step(0)
+
+
+def test_an_opponent_that_fails_ends_the_rounds_of_a_vector():
+    envs = RolitVectorEnv(4, seat=0, opponents=Failing(3))  # two blocks: one goes on before the other fails
+    envs.reset(seed=0)
+    envs.step(envs.random_actions(np.random.default_rng(0)))
+    actions = envs.random_actions(np.random.default_rng(0))
+    with pytest.raises(RuntimeError, match="gone"):
+        envs.step(actions)
+    with pytest.raises(RoundOverError):
+        envs.step(np.zeros(4, int))
+    with pytest.raises(RoundOverError):
+        envs.random_actions(np.random.default_rng(0))
+
+
+def test_what_is_no_opponent_is_refused():
+    with pytest.raises(OptionError, match="opponents=5 are none"):
+        RolitEnv(opponents=5)
+
+
+@pytest.mark.parametrize("index", [1.5, "a", -1, 4])
+def test_what_is_no_sub_environment_is_refused(index):
+    envs = RolitVectorEnv(4)
+    envs.reset(seed=0)
+    with pytest.raises(OptionError, match="allowed are 0 to 3"):
+        envs.board(index)

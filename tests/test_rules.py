@@ -13,7 +13,7 @@ from numba import njit
 
 from rolit_env import rules
 from rolit_env.batch import draw_cells
-from rolit_env.bits import cells_of, highest_bit, popcount, select, unpack_words
+from rolit_env.bits import cells_of, highest_bit, popcount, select
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, VariantError
 from rolit_env.rules import geometry, legal_cells, rolled_balls, word_geometry
@@ -394,18 +394,6 @@ def test_draw_cells_is_uniform() -> None:
     assert counts.sum() == drawn.sum() == draws
     chi_square = ((drawn - draws / 7) ** 2 / (draws / 7)).sum()
     assert chi_square < 22.46  # 6 degrees of freedom, p = .001
-
-
-def test_unpack_words() -> None:
-    words = np.array(random_words(20, seed=4), np.uint64).reshape(4, 6)
-    vectors = unpack_words(words, 64)
-    assert vectors.shape == (4, 6, 64)
-    assert vectors.dtype == np.int8
-    right = [[[word >> cell & 1 for cell in range(64)] for word in row] for row in words.tolist()]
-    np.testing.assert_array_equal(vectors, right)
-    np.testing.assert_array_equal(unpack_words(words, 36), vectors[..., :36])
-    vectors[:] = 1  # fresh and writeable
-    assert words.tolist()[0][0] == 0
 
 
 # Variants.

@@ -571,3 +571,18 @@ games.play_out()
     assert done.stdout.startswith("compile=True does not work here (")
     assert done.stdout.count("\n") == 1
     assert "C++ compiler" in done.stdout
+
+
+@pytest.mark.parametrize("chosen", [slice(5, 5), [], np.zeros(10, bool), None, torch.zeros(10, dtype=torch.bool)], ids=repr)
+def test_a_choice_of_no_games_is_refused(chosen: Any) -> None:
+    with pytest.raises(OptionError, match="no games are chosen"):
+        TorchBatch(10)[chosen]
+
+
+@pytest.mark.parametrize("layout", [lambda actions: actions.astype(">i8"), lambda actions: actions[::-1].copy()[::-1]])
+def test_arrays_of_any_layout_are_actions(layout: Any) -> None:
+    games = random_batch(10, 8, 2, turns=3)
+    twin, actions = games.copy(), games.random_actions(generator(0))
+    games.step(actions)
+    twin.step(layout(actions.numpy()))
+    assert everything(twin) == everything(games)

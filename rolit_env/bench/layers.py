@@ -227,7 +227,7 @@ LAYERS = (
     Row("kernel", "the loop inside `GameBatch.step`, nothing checked, {games} games", _kernel, games="first"),
     Row("step", "`GameBatch.step`, actions given, {games} games", _step, games="all"),
     Row("random", "`GameBatch.step_random`, {games} games", _random, games="all"),
-    Row("threads", "the same with `threads`, {games} games", _threads, cores="all", games="last"),
+    Row("threads", "`GameBatch.step_random` with threads, {games} games", _threads, cores="all", games="last"),
     Row("playout", "`GameBatch.play_out`, {games} games", _playout, games="first"),
     Row("observe", "planes and masks into buffers, {games} games", _observe, games="first"),
     Row(
@@ -239,7 +239,7 @@ LAYERS = (
         install="torch",
         games="first",
     ),
-    Row("vector", "vector environment, random opponents, {games} games", _vector, cores="all", games="first"),
+    Row("vector", "vector environment, random opponents, {games} games", _vector, games="first"),
     Row("one-seat", "one-seat environment, random opponent", _one_seat),
     Row("aec", "`rolit_v0.env()`, the AEC loop", _aec),
     Row("raw", "`rolit_v0.raw_env()`, without wrappers", _raw),
