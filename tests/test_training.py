@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -19,7 +20,9 @@ from safetensors.torch import load_file, save_file
 
 from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.errors import CheckpointError, ConfigError, DivergedError, OutputError, RolitError
+from rolit_env.torch_batch import TorchBatch
 from rolit_env.variant import all_variants
+from training import rollout as rollout_module
 from training import train as train_module
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
@@ -28,8 +31,8 @@ from training.config import TrainConfig
 from training.device import pick_device
 from training.learner import Learner
 from training.network import ILLEGAL, MLP, position_words
-from training.ppo import _shuffle_symmetries, lambda_returns, mover_first, update
-from training.rollout import play
+from training.ppo import Turns, lambda_returns, mover_first, ppo_gradients, turn_boards, update
+from training.rollout import draw, play
 
 CPU = torch.device("cpu")
 TINY = TrainConfig(size=6, players=3, games=24, minibatch=128, hidden=(32,), minutes=0, turns=10_000, evaluate_every=0)
@@ -123,6 +126,54 @@ def test_rollouts_record_what_was_played(players):
         torch.testing.assert_close(rollout.values[ply].roll(-(ply % players), dims=1), values, atol=0.02, rtol=0.05)
 
 
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_rounds_on_a_gpu_would_be_the_same_rounds(monkeypatch, players):
+    """Where the network lives on a GPU the games are tensors too; here they are so on the CPU."""
+    config = tiny(players=players, opening_share=0.2, snapshot_share=0.5, payoff="rank")
+    network, snapshot = MLP(6, players, (32,)), MLP(6, players, (32,))
+    right = play(network, config, np.random.default_rng(5), CPU, snapshot)
+    placed = []
+
+    def place(games, device):
+        placed.append(TorchBatch.from_games(games, device=device))
+        return placed[-1]
+
+    monkeypatch.setattr(rollout_module, "place", place)
+    found = play(network, config, np.random.default_rng(5), CPU, snapshot)
+    assert placed[0].done
+    for name, tensor in vars(right).items():
+        assert torch.equal(vars(found)[name], tensor), name
+
+
+def test_nothing_within_rounds_waits_for_the_device(monkeypatch):
+    """Tensors on this device have no content, so whatever the host would have to wait for is an error."""
+    monkeypatch.setattr(rollout_module, "autocast", lambda config, device: nullcontext())
+    monkeypatch.setattr(MLP, "unpack", lambda network, words: torch.zeros(len(words), 5, network.cells, device=words.device))
+    meta, config = torch.device("meta"), tiny(snapshot_share=0.5)
+    network, snapshot = MLP(6, 3, (32,)).to(meta), MLP(6, 3, (32,)).to(meta)
+    rollout = play(network, config, np.random.default_rng(6), meta, snapshot)
+    assert {tensor.device for tensor in vars(rollout).values()} == {meta}
+    assert rollout.words.shape == (32, 24, 5)
+    assert rollout.payoffs.shape == (24, 3)
+
+
+def test_draws_are_as_likely_as_the_policy_says_and_never_hit_what_is_ruled_out():
+    policy = torch.tensor([0.0, 0.125, 0.0, 0.5, 0.25, 0.125, 0.0])
+    points = torch.arange(1024) / 1024
+    drawn = draw(policy.expand(1024, -1), points)
+    assert torch.equal(drawn.bincount(minlength=7) / 1024, policy)
+    # Policies whose float32 probabilities do not sum to 1, and points at both ends and close to the borders between cells.
+    rng = torch.Generator().manual_seed(7)
+    logits = torch.where(torch.rand(20_000, 64, generator=rng) < 0.15, 8 * torch.randn(20_000, 64, generator=rng), ILLEGAL)
+    logits[:, 37] = 0
+    policy = logits.softmax(dim=1)
+    border = policy.cumsum(dim=1)[torch.arange(20_000), torch.arange(20_000) % 64].clamp(max=1 - 2**-24)
+    for points in (torch.zeros(20_000), torch.full((20_000,), 1 - 2**-24), border, (border - 2**-24).clamp(min=0)):
+        drawn = draw(policy, points)
+        assert (policy.gather(1, drawn[:, None]) > 0).all()
+    assert (draw((logits > ILLEGAL) / 64, border) >= 0).all()
+
+
 def test_snapshots_play_all_seats_but_one_in_their_share_of_rounds():
     config = tiny(opening_share=0.0, snapshot_share=0.5)
     learner, snapshot = MLP(6, 3, (32,)), MLP(6, 3, (32,))
@@ -157,13 +208,47 @@ def test_network_masks_and_sums_to_zero():
             games.step(games.random_actions(np.random.default_rng(ply)))
 
 
+def test_gradients_by_hand_are_autograds():
+    config = TrainConfig(clip=0.1, value_weight=0.7, entropy=0.05)
+    rng = torch.Generator().manual_seed(8)
+    logits = torch.where(torch.rand(500, 64, generator=rng) < 0.3, 2 * torch.randn(500, 64, generator=rng), ILLEGAL)
+    actions = logits.argmax(dim=1)
+    # Ratios on both sides of the clip, each with gains and losses.
+    log_probs = logits.log_softmax(dim=1).gather(1, actions[:, None]).squeeze(1) + 0.3 * torch.randn(500, generator=rng)
+    turns = Turns(
+        words=torch.zeros(500, 5, dtype=torch.int64),
+        actions=actions,
+        log_probs=log_probs,
+        advantages=torch.randn(500, generator=rng),
+        targets=torch.randn(500, 3, generator=rng),
+    )
+    values = torch.randn(500, 3, generator=rng)
+
+    logits.requires_grad_()
+    values.requires_grad_()
+    log_policy = logits.log_softmax(dim=1)
+    ratio = (log_policy.gather(1, actions[:, None]).squeeze(1) - log_probs).exp()
+    policy_loss = -torch.min(ratio * turns.advantages, ratio.clamp(0.9, 1.1) * turns.advantages)
+    value_loss = (values - turns.targets).square().mean(dim=1)
+    entropy = -(log_policy.exp() * log_policy).sum(dim=1)
+    (policy_loss + 0.7 * value_loss - 0.05 * entropy).mean().backward()
+    outside = ((ratio < 0.9) | (ratio > 1.1)).float()
+    assert 0.2 < outside.mean() < 0.9
+
+    by_logits, by_values, figures = ppo_gradients(logits, values, turns, 500, config)
+    torch.testing.assert_close(by_logits, logits.grad, rtol=1e-4, atol=1e-8)
+    torch.testing.assert_close(by_values, values.grad)
+    wanted = torch.stack([policy_loss, value_loss, entropy, outside, ratio - 1 - ratio.log()])
+    torch.testing.assert_close(figures, wanted, rtol=1e-4, atol=1e-5)
+
+
 def test_symmetries_move_positions_and_actions_together():
     rng = np.random.default_rng(5)
     games = GameBatch(256, players=4, seed=rng)
     for _ in range(20):
         games.step(games.random_actions(rng))
     words, actions = position_words(games), torch.from_numpy(games.random_actions(rng))
-    turned, moved = _shuffle_symmetries(words, actions, 8, rng)
+    turned, moved = turn_boards(words, actions, 8, rng)
     assert not torch.equal(turned, words)
     assert (turned[:, 4] >> moved & 1 == 1).all()
     count = np.bitwise_count

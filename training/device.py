@@ -6,14 +6,18 @@ import torch
 
 from rolit_env.errors import ConfigError
 from training.config import TrainConfig
+from training.distributed import local_rank
 
 
 def pick_device(config: TrainConfig) -> torch.device:
     """Return the device that the settings ask for. Raises `ConfigError` for one that this machine does not have."""
-    if config.device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    wanted = config.device
+    if wanted == "auto":
+        wanted = "cuda" if torch.cuda.is_available() else "cpu"
+    if wanted == "cuda":
+        wanted = f"cuda:{local_rank()}"  # each process of torchrun has a GPU of its own
     try:
-        device = torch.device(config.device)
+        device = torch.device(wanted)
         torch.ones(1, device=device).item()
     except (RuntimeError, AssertionError, NotImplementedError) as error:  # the last two: no CUDA in this torch, no data
         reason = str(error).splitlines()[0]

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from rolit_env.errors import ConfigError
 from training.config import TrainConfig
 from training.device import pick_device
+from training.distributed import processes
 from training.network import Network, make_network
 from training.opponents import SnapshotPool
 
@@ -58,7 +60,12 @@ class Learner:
 
     @classmethod
     def fresh(cls, config: TrainConfig) -> Learner:
-        """Start a run. Weights depend on the seed alone; torch's global random states are left as they are."""
+        """Start a run. Weights depend on the seed alone; torch's global random states are left as they are.
+
+        Raises `ConfigError` when there are more processes than games to share, or no such device.
+        """
+        if config.games < processes():
+            raise ConfigError(f"games={config.games} is too few for {processes()} processes; allowed is one each and up")
         device = pick_device(config)
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)

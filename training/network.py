@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from rolit_env import GameBatch
+from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 
 WORDS = 5
@@ -45,10 +46,11 @@ def make_network(config: TrainConfig) -> Network:
     return MLP(config.size, config.players, config.hidden)
 
 
-def position_words(games: GameBatch) -> Tensor:
-    """Return the words of a batch's positions, int64 [B, 5], as the networks take them."""
-    words = np.column_stack([games.view(), games.legal])
-    return torch.from_numpy(words.view(np.int64))
+def position_words(games: GameBatch | TorchBatch) -> Tensor:
+    """Return the words of a batch's positions, int64 [B, 5], as the networks take them, on the device where the games are."""
+    if isinstance(games, TorchBatch):
+        return torch.column_stack([games.view(), games.legal])
+    return torch.from_numpy(np.column_stack([games.view(), games.legal]).view(np.int64))
 
 
 class MLP(Network):
@@ -70,7 +72,7 @@ class MLP(Network):
         widths = [WORDS * self.cells, *hidden]
         layers: list[nn.Module] = []
         for width_in, width_out in itertools.pairwise(widths):
-            layers += [nn.Linear(width_in, width_out), nn.ReLU()]
+            layers += [nn.Linear(width_in, width_out), nn.ReLU(inplace=True)]
         self.body = nn.Sequential(*layers)
         self.policy = nn.Linear(widths[-1], self.cells)
         self.value = nn.Linear(widths[-1], players)
@@ -82,15 +84,16 @@ class MLP(Network):
 
     def forward(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """See `Network`."""
+        planes = self.unpack(words)
+        return self._answer(planes.flatten(1), planes[:, WORDS - 1])
+
+    def unpack(self, words: Tensor) -> Tensor:
+        """Return words, int64 [N, 5], as 0/1 planes, float [N, 5, A], in the precision that the network computes in."""
         octets = words.view(torch.uint8).reshape(-1, WORDS, 8)[:, :, : -(-self.cells // 8)].int()
         # Under autocast the table is cast, not the far larger planes.
-        table = (
-            self.bits.to(torch.get_autocast_dtype(words.device.type))
-            if torch.is_autocast_enabled(words.device.type)
-            else self.bits
-        )
-        planes = nn.functional.embedding(octets, table).flatten(2)[:, :, : self.cells]
-        return self._answer(planes.flatten(1), planes[:, WORDS - 1])
+        device = words.device.type
+        table = self.bits.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else self.bits
+        return nn.functional.embedding(octets, table).flatten(2)[:, :, : self.cells]
 
     def from_planes(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """See `Network`."""
@@ -98,6 +101,6 @@ class MLP(Network):
 
     def _answer(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(inputs)
-        logits = self.policy(features).float().masked_fill(mask == 0, ILLEGAL)
+        logits = torch.where(mask.bool(), self.policy(features).float(), ILLEGAL)
         values = self.value(features).float()
         return logits, values - values.mean(dim=1, keepdim=True)

@@ -6,14 +6,17 @@ Legend: T turns of a round (plies), B rounds in lockstep, A actions, P players.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rolit_env import GameBatch
+from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 from training.device import autocast
+from training.distributed import join, share
 from training.network import ILLEGAL, WORDS, Network, position_words
 
 
@@ -45,43 +48,67 @@ def play(
     """Play B rounds from start to end.
 
     The learner plays every seat of most rounds. With a `snapshot`, in `config.snapshot_share` of them it plays one
-    seat, each equally often, and the snapshot the others.
+    seat, each equally often, and the snapshot the others. Several processes share the rounds, and each gets all of them.
     """
-    games = GameBatch(config.games, size=config.size, players=config.players, seed=rng)
-    count, plies, players = len(games), games.plies, config.players
-    words = torch.empty(plies, count, WORDS, dtype=torch.int64, device=device)
-    actions = torch.empty(plies, count, dtype=torch.int64, device=device)
-    log_probs = torch.empty(plies, count, device=device)
-    values = torch.empty(plies, count, players, device=device)
-    learns = torch.empty(plies, count, dtype=torch.bool, device=device)
-
-    opening_turns = torch.from_numpy(rng.integers(config.opening_turns + 1, size=count)).to(device)
-    learner_seat = torch.full((count,), -1, device=device)  # −1: every seat
+    # All chance is drawn at once and for all rounds: inside a round nothing has to cross to a GPU or back, and how a round
+    # goes does not depend on the process that plays it.
+    count, plies, players = config.games, config.variant.plies, config.players
+    starts = GameBatch(count, size=config.size, players=players, seed=rng)
+    turn = np.arange(plies)[:, None]
+    opening = turn < rng.integers(config.opening_turns + 1, size=count)
+    foreign = np.zeros((plies, count), bool)
     if snapshot is not None:
-        against_snapshot = round(config.snapshot_share * count)
-        learner_seat[count - against_snapshot :] = torch.arange(against_snapshot, device=device) % players
+        last = np.arange(round(config.snapshot_share * count))
+        foreign[:, count - len(last) :] = turn % players != last % players
+    chance = rng.random((plies, count), dtype=np.float32)
+
+    mine = share(count)
+    games = place(starts[mine], device)
+    step = games.step if isinstance(games, GameBatch) else partial(games.step, check=False)  # to check, the host would wait
+    learns = torch.from_numpy(~(opening | foreign)).to(device)
+    opens, points = (torch.from_numpy(array[:, mine]).to(device) for array in (opening, chance))
+    others = [torch.from_numpy(np.flatnonzero(foreign[seat, mine])).to(device) for seat in range(players)]
+
+    words = torch.empty(plies, len(games), WORDS, dtype=torch.int64, device=device)
+    actions = torch.empty(plies, len(games), dtype=torch.int64, device=device)
+    probs = torch.empty(plies, len(games), device=device)
+    values = torch.empty(plies, len(games), players, device=device)
 
     with autocast(config, device):
         for ply in range(plies):
-            words[ply] = position_words(games).to(device)
+            words[ply] = position_words(games)
             logits, relative_values = network(words[ply])
             values[ply] = relative_values.roll(games.seat, dims=1)  # from mover first to seat 0 first
 
-            foreign = (learner_seat >= 0) & (learner_seat != games.seat)
-            opening = ply < opening_turns
-            learns[ply] = ~(foreign | opening)
-            choice = logits
-            if snapshot is not None and foreign.any():
-                choice = logits.clone()
-                choice[foreign] = snapshot(words[ply][foreign])[0]
-            # A random opening is a policy too: the one with flat logits over the legal cells.
-            choice = torch.where(opening[:, None] & (logits > ILLEGAL), torch.zeros_like(logits), choice)
+            policy = played = logits.softmax(dim=1)
+            if len(foreigners := others[games.seat]):
+                played = policy.index_copy(0, foreigners, snapshot(words[ply, foreigners])[0].softmax(dim=1))
+            if ply < config.opening_turns:
+                # A random opening is a policy too: the one with the same weight on each legal cell.
+                played = torch.where(opens[ply, :, None], (logits > ILLEGAL) / 64, played)
 
-            # Of logits minus the log of exponential noise, the largest is a draw from their softmax (and noise can be 0).
-            noise = torch.from_numpy(rng.standard_exponential(choice.shape, dtype=np.float32)).to(device)
-            actions[ply] = (choice - noise.clamp(min=1e-30).log()).argmax(dim=1)
-            log_probs[ply] = logits.log_softmax(dim=1).gather(1, actions[ply][:, None]).squeeze(1)
-            games.step(actions[ply].cpu().numpy())
+            actions[ply] = draw(played, points[ply])
+            probs[ply] = policy.gather(1, actions[ply, :, None]).squeeze(1)
+            step(actions[ply])
 
-    payoffs = torch.from_numpy(games.payoffs(config.payoff)).to(device)
-    return Rollout(words, actions, log_probs, values, learns, payoffs)
+    payoffs = torch.as_tensor(games.payoffs(config.payoff), device=device)
+    words, actions, log_probs, values = (join(part, count, dim=1) for part in (words, actions, probs.log(), values))
+    return Rollout(words, actions, log_probs, values, learns, join(payoffs, count))
+
+
+def place(games: GameBatch, device: torch.device) -> GameBatch | TorchBatch:
+    """Return the games where the network lives."""
+    return games if device.type == "cpu" else TorchBatch.from_games(games, device=device)
+
+
+def draw(policy: Tensor, points: Tensor) -> Tensor:
+    """Return an action from each policy, int64 [B].
+
+    Args:
+        policy: Probabilities, float32 [B, A].
+        points: Random numbers from 0 up to 1, float32 [B]. Lay the probabilities side by side, and the action is the one that
+            the point lies in.
+    """
+    # In whole numbers, whose sums are exact: rounding could put a point on a cell that has no probability at all.
+    ends = (policy * 2**23).int().cumsum(dim=1)
+    return torch.searchsorted(ends, (points * ends[:, -1]).long()[:, None], right=True).squeeze(1)

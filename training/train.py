@@ -3,6 +3,7 @@
     python -m training.train --config configs/8x8-2p.yaml
     python -m training.train --config configs/8x8-4p.yaml --minutes 2 --run runs/quick
     python -m training.train --resume runs/quick --minutes 4
+    torchrun --nproc-per-node 2 -m -- training.train --config configs/8x8-2p.yaml
 
 Read this file from top to bottom to see what a run does; `rollout.py` plays, `ppo.py` learns.
 """
@@ -22,6 +23,7 @@ from torch.utils.tensorboard import SummaryWriter
 
 from rolit_env import make_agent, play_rounds
 from rolit_env.errors import ConfigError, OutputError
+from training import distributed
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
 from training.command import run_command
@@ -39,14 +41,16 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
 
     Writes checkpoints and TensorBoard figures into `run`, a folder that exists. Raises `DivergedError` when the loss is no
     longer finite (the last checkpoint stays) and `OutputError` when a checkpoint can't be written.
+
+    Of several processes all play and learn, and the first alone writes, evaluates and tells the time.
     """
-    config = learner.config
+    config, first = learner.config, distributed.rank() == 0
     clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
 
-    with SummaryWriter(str(run), purge_step=learner.turns) as writer, Display(learner) as display:
-        while not learner.finished and not should_stop():
+    with _reports(learner, run) as (writer, display):
+        while _goes_on(learner, should_stop()):
             # 1. Play whole rounds, the learner in every seat, a part of them against a past snapshot of itself.
             started = time.monotonic()
             snapshot = learner.pool.draw(learner.rng) if config.snapshot_share else None
@@ -66,11 +70,13 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
             learner.seconds = learnt - begun
             if config.snapshot_share and learner.iteration % config.snapshot_every == 0:
                 learner.pool.add(learner.network, learner.rng)
+            if not first:
+                continue
+
+            # 4. Save and evaluate now and then and at the end; neither touches the learner's random state.
             clock["play"] += played - started
             clock["learn"] += learnt - played
             _log_update(writer, learner, stats, rate)
-
-            # 4. Save and evaluate now and then and at the end; neither touches the learner's random state.
             if learner.finished or learner.seconds - saved >= 60 * config.save_every:
                 save_checkpoint(learner, run)
                 saved = learner.seconds
@@ -80,7 +86,24 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
                 clock["evaluate"] += time.monotonic() - learnt
                 learner.seconds = evaluated = time.monotonic() - begun
             display.iteration(stats, clock)
-    save_checkpoint(learner, run)
+    if first:
+        save_checkpoint(learner, run)
+
+
+def _goes_on(learner: Learner, stop: bool) -> bool:
+    """Tell whether there is budget left and no process wants to stop, the first process's clock being everybody's."""
+    learner.seconds, stop = distributed.agree(learner.seconds, stop)
+    return not (learner.finished or stop)
+
+
+@contextmanager
+def _reports(learner: Learner, run: Path) -> Iterator[tuple[SummaryWriter, Display] | tuple[None, None]]:
+    """Open what the first process writes and shows."""
+    if distributed.rank() > 0:
+        yield None, None
+        return
+    with SummaryWriter(str(run), purge_step=learner.turns) as writer, Display(learner) as display:
+        yield writer, display
 
 
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:
@@ -106,6 +129,8 @@ def _log_update(writer: SummaryWriter, learner: Learner, stats: UpdateStats, rat
 
 def start_run(config: TrainConfig, run: Path) -> Learner:
     """Make the run's folder and a fresh learner. Raises `OutputError` when the folder holds a run already."""
+    if distributed.rank() > 0:
+        return Learner.fresh(config)
     if (run / FILE_NAME).exists():
         raise OutputError(f"{run} holds a run already; go on with --resume {run}, or choose another folder with --run")
     learner = Learner.fresh(config)
@@ -193,8 +218,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     learner, run = prepare(argv)
-    with stop_on_interrupt() as should_stop:
+    with distributed.connected(), stop_on_interrupt() as should_stop:
         train(learner, run, should_stop)
+    if distributed.rank() > 0:
+        return 0
     ended = "budget used up" if learner.finished else "stopped"
     longer = f"--turns {2 * learner.turns}" if learner.config.turns else f"--minutes {learner.seconds / 60 + 8:.0f}"
     print(f"{ended} after {learner.turns:,} turns and {learner.seconds / 60:.1f} minutes; the run is in {run}")
