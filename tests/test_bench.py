@@ -343,7 +343,8 @@ def test_the_learners_rows_come_from_its_own_program(monkeypatch, tmp_path):
         {"name": "play", "turns_per_second": [1.0, 3.0]},
         {"name": "learn", "title": "gradients", "turns_per_second": [2.0]},
     ]
-    speed_program(tmp_path, f"assert sys.argv[1] == '--json'; Path(sys.argv[2]).write_text(json.dumps({{'rows': {rows!r}}}))")
+    asked = "assert sys.argv[1:4] == ['--only', 'learner', '--json']"
+    speed_program(tmp_path, f"{asked}; Path(sys.argv[4]).write_text(json.dumps({{'rows': {rows!r}}}))")
     monkeypatch.setattr(run, "ROOT", tmp_path)
     found = run.run_bench(["learner"], **SMALL)
     cores = len(machine.cores())

@@ -11,6 +11,7 @@ import pytest
 
 from rolit_env import cli, make_agent, play_rounds
 from training import export as export_module
+from training import speed
 from training import train as train_module
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,8 @@ def test_commands_are_understood(words):
     elif words[:3] == ["python", "-m", "training.train"]:
         parser = train_module.resume_parser() if "--resume" in words else train_module.parser()
         parser.parse_args([str(ROOT / word) if word.startswith("configs/") else word for word in words[3:]])
+    elif words[:3] == ["python", "-m", "training.speed"]:
+        speed.parser().parse_args(words[3:])
     else:
         assert words[:3] == ["python", "-m", "training.export"]
         export_module.parser().parse_args(words[3:])

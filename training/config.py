@@ -56,10 +56,10 @@ class TrainConfig:
     opening_share: float = 0.33
     payoff: Payoff = "win"
     hidden: tuple[int, ...] = (512, 512)
-    learning_rate: float = 1e-3
-    final_learning_rate: float = 1e-4
+    learning_rate: float = 2e-3
+    final_learning_rate: float = 2e-4
     epochs: int = 2
-    minibatch: int = 1024
+    minibatch: int = 4096
     clip: float = 0.2
     entropy: float = 0.03
     value_weight: float = 0.5

@@ -228,7 +228,7 @@ def _learner_rows(pinned: Sequence[int]) -> list[dict[str, Any]]:
         return [row | {"missing": "pip install '.[train]'"}]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "speed.json"
-        command = [sys.executable, "-m", "training.speed", "--json", str(file)]
+        command = [sys.executable, "-m", "training.speed", "--only", "learner", "--json", str(file)]
         pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
         with start_pinned(command, pinned, cwd=ROOT, start_new_session=True, **pipes) as process:
             try:
