@@ -1,5 +1,6 @@
 """Several processes learn what one would have learnt, stop together, and leave a run that any number can go on with."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,8 @@ from training import train as train_module
 from training.checkpoint import FILE_NAME, load_checkpoint
 from training.config import TrainConfig
 from training.learner import Learner
+from training.ppo import update
+from training.rollout import play
 
 # Nothing is even: 25 games and minibatches of 99 turns can't be halved, and the last minibatch of each pass is a short one.
 UNEVEN = {"size": 6, "players": 3, "games": 25, "minibatch": 99, "hidden": [32], "bfloat16": "never", "evaluate_every": 0}
@@ -93,6 +96,31 @@ def test_two_processes_learn_what_one_does_and_each_number_goes_on_with_the_othe
     assert all((found.network.state_dict()[name] - tensor).abs().max() > 1e-3 for name, tensor in before.items())
 
 
+def test_every_process_knows_the_figures_of_all(tmp_path):
+    program = tmp_path / "figures.py"
+    program.write_text(
+        "import json, sys\n"
+        "from pathlib import Path\n"
+        "from training import distributed\n"
+        "from training.config import TrainConfig\n"
+        "from training.learner import Learner\n"
+        "from training.ppo import update\n"
+        "from training.rollout import play\n"
+        "learner = Learner.fresh(TrainConfig.from_dict(json.loads(sys.argv[1])))\n"
+        "with distributed.connected():\n"
+        "    rollout = play(learner.network, learner.config, learner.rng, learner.device)\n"
+        "    stats = update(learner.network, learner.optimizer, rollout, learner.config, learner.rng)\n"
+        "Path(__file__).with_name(f'{distributed.rank()}.json').write_text(json.dumps(vars(stats)))\n"
+    )
+    finish(torchrun(2, "--", str(program), json.dumps(UNEVEN)))
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    learner = Learner.fresh(TrainConfig.from_dict(UNEVEN))
+    rollout = play(learner.network, learner.config, learner.rng, learner.device)
+    right = vars(update(learner.network, learner.optimizer, rollout, learner.config, learner.rng))
+    assert first == second
+    assert first == pytest.approx(right, rel=1e-4, abs=1e-6)
+
+
 def test_the_first_processs_clock_ends_the_run_and_sets_the_pace_for_all(tmp_path):
     """The second process's clock runs ten times as fast; with clocks of their own the two would part, or wait forever."""
     program = tmp_path / "clocks.py"
@@ -110,7 +138,7 @@ def test_the_first_processs_clock_ends_the_run_and_sets_the_pace_for_all(tmp_pat
         "if distributed.rank() == 1:\n"
         "    monotonic = time.monotonic\n"
         "    time.monotonic = lambda: 10 * monotonic()\n"
-        "run = Path(__file__).parent\n"
+        "run = Path(__file__).parent if distributed.rank() == 0 else Path('nowhere')  # where nothing can be written\n"
         "with distributed.connected():\n"
         "    train(learner, run)\n"
         "    weights = torch.cat([parameter.detach().flatten() for parameter in learner.network.parameters()])\n"
