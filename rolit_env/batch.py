@@ -33,6 +33,7 @@ from rolit_env.rules import word_geometry
 from rolit_env.variant import COLORS, PLAYING_COLORS, Variant, starter_color, variant
 
 Actions = npt.NDArray[np.int64]
+Cells = npt.NDArray[np.int64] | npt.NDArray[np.int8]
 
 
 class GameBatch(Lockstep):
@@ -175,7 +176,7 @@ class GameBatch(Lockstep):
     def planes(self, out: npt.NDArray[np.int8] | None = None) -> npt.NDArray[np.int8]:
         """Return `view` as 0/1 planes, int8 [B, 4, n, n]: a fresh array, or `out`, which is overwritten.
 
-        Raises `OptionError` for an `out` of another shape or type, or one that is not C-contiguous.
+        Raises `OptionError` for an `out` of another shape or type, or one that is read-only or not C-contiguous.
         """
         size = self.variant.size
         out = _checked_buffer(out, (len(self), 4, size, size))
@@ -269,11 +270,11 @@ class GameBatch(Lockstep):
         self.refuse_before_end()
         return self.seat_counts()
 
-    def _refuse_illegal(self, cells: Actions) -> None:
+    def _refuse_illegal(self, cells: Cells) -> None:
         if loops.any_illegal(cells, self.legal):
             self._explain(cells)
 
-    def _explain(self, cells: Actions) -> None:
+    def _explain(self, cells: Cells) -> None:
         off = np.flatnonzero((cells < 0) | (cells >= self.variant.cells))
         if len(off):
             raise ActionError(
@@ -289,7 +290,7 @@ class GameBatch(Lockstep):
         raise IllegalMoveError(f"illegal in {where}; in game {first}, {sentence}", reason, games.tolist())
 
 
-def action_cells(actions: npt.ArrayLike, games: int) -> Actions:
+def action_cells(actions: npt.ArrayLike, games: int) -> Cells:
     """Return the actions of so many games as int64 or int8 [B], legal or not. Raises `ActionError` for what is none."""
     try:
         given = np.asarray(actions)
