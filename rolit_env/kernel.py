@@ -63,7 +63,8 @@ class _CacheFile:
 
     def __init__(self, inner: Any, source: Path) -> None:
         self._inner = inner
-        self._inner._source_stamp = tuple(_STAMPS.get(path) for path in (source, *(PACKAGE / name for name in INLINED)))
+        sources = (source, *(PACKAGE / name for name in INLINED))
+        self._inner._source_stamp = (inner._source_stamp, *(_STAMPS.get(path) for path in sources))
 
     def save(self, key: Any, data: Any) -> None:
         """Keep machine code, if that can be done."""

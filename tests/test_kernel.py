@@ -56,6 +56,14 @@ def test_a_change_of_the_rules_after_the_import_does_not_reach_the_cache_by_the_
         assert done.stdout.strip() == legal
 
 
+def test_a_kernel_outside_the_package_is_compiled_anew_when_its_file_changes(tmp_path: Path) -> None:
+    module = tmp_path / "mine.py"
+    for added in ("1", "20"):
+        module.write_text(f"from rolit_env.kernel import kernel\n@kernel\ndef add(number):\n    return number + {added}\n")
+        program = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import mine; print(mine.add(3))"
+        assert run(program, tmp_path / "cache").strip() == str(3 + int(added))
+
+
 LEGAL_CELLS = "from rolit_env import GameBatch; print([int(GameBatch(1, size=n, starter='red').legal[0]) for n in (8, 6, 4)])"
 
 
