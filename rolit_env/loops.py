@@ -30,13 +30,9 @@ CHUNK = 512
 @register_jitable(forceinline=True)
 def _roll(own: Any, following: Any, third: Any, fourth: Any, cells: Any, others: Any, g: Any) -> None:
     for game in range(own.shape[0]):
-        cell = uint64(cells[game])
-        mine, first, second, last = own[game], following[game], third[game], fourth[game]
-        rolled = rules.rolled_balls(cell, mine, first | second | last, g)
-        mine = mine | rolled | g.one << cell
-        first = first & ~rolled
-        second = second & ~rolled
-        last = last & ~rolled
+        mine, first, second, last = rules.put_ball(
+            uint64(cells[game]), own[game], following[game], third[game], fourth[game], g
+        )
         own[game], following[game], third[game], fourth[game] = mine, first, second, last
         others[game] = mine | second | last
 

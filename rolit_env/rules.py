@@ -184,3 +184,11 @@ def rolled_balls(cell: Word, own: Word, others: Word, g: Geometry) -> Word:
         | _crossed_down(cell, move, own, others, g.antidiagonal, g)
     )
     return crossed & others  # without the balls of `own` at their ends
+
+
+@register_jitable(forceinline=True)
+def put_ball(cell: Word, own: Word, following: Word, third: Word, fourth: Word, g: Geometry) -> tuple[Word, Word, Word, Word]:
+    """Return the words of the four colours after the first of them has put a ball on the legal cell number `cell`."""
+    rolled = rolled_balls(cell, own, following | third | fourth, g)
+    kept = g.board ^ rolled
+    return own | rolled | (g.one << cell), following & kept, third & kept, fourth & kept

@@ -381,9 +381,7 @@ def _turn(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the four rows after a turn, and the legal cells of the next seat."""
     g = _GEOMETRIES[size]
-    rolled = rules.rolled_balls(cells, own, following | third | fourth, g)
-    own = own | rolled | 1 << cells
-    following, third, fourth = following & ~rolled, third & ~rolled, fourth & ~rolled
+    own, following, third, fourth = rules.put_ball(cells, own, following, third, fourth, g)
     return own, following, third, fourth, rules.legal_cells(following, own | third | fourth, g)
 
 

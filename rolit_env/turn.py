@@ -61,19 +61,11 @@ def turn_player(size: int) -> TurnPlayer:
 
 def _make(g: Geometry) -> Turn:
     def turn(cell: Any, red: Any, yellow: Any, green: Any, blue: Any, mover: Any, following: Any) -> Any:
-        own = (red, yellow, green, blue)[mover]
-        occupied = red | yellow | green | blue
-        rolled = rules.rolled_balls(cell, own, occupied ^ own, g)
-        placed = g.one << cell
-        kept = g.board ^ rolled
-        gained = rolled | placed
-        words = (
-            (red & kept) | (gained * (mover == 0)),
-            (yellow & kept) | (gained * (mover == 1)),
-            (green & kept) | (gained * (mover == 2)),
-            (blue & kept) | (gained * (mover == 3)),
-        )
+        words = (red, yellow, green, blue)
+        # Who is next does not matter to a turn, so the colours after the mover's come in their own order, and go back to it.
+        after = rules.put_ball(cell, words[mover], words[(mover + 1) % 4], words[(mover + 2) % 4], words[(mover + 3) % 4], g)
+        words = (after[-mover % 4], after[(1 - mover) % 4], after[(2 - mover) % 4], after[(3 - mover) % 4])
         own = words[following]
-        return words, rules.legal_cells(own, (occupied | placed) ^ own, g)
+        return words, rules.legal_cells(own, (words[0] | words[1] | words[2] | words[3]) ^ own, g)
 
     return turn
