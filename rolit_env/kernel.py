@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Timer
+from types import ModuleType
 from typing import Any, TypeVar
 
 from numba import njit
@@ -18,10 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 PACKAGE = Path(__file__).parent
 
-INLINED = ("bits.py", "rules.py", "kernel.py")
-"""Files whose functions are compiled into kernels of other files, and this one, which says how."""
-
-_STAMPS = {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py")}
+_STAMPS = {str(path): (path.stat().st_mtime_ns, path.stat().st_size) for path in PACKAGE.rglob("*.py")}
 """What the files were when they were imported: kernels are made later, when a file may have changed on disk."""
 
 PATIENCE = 1.0
@@ -38,13 +37,25 @@ def kernel(function: Function) -> Function:
     try:
         dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
         cache = dispatcher._cache
-        cache._cache_file = _CacheFile(cache._cache_file, Path(function.__code__.co_filename))
+        cache._cache_file = _CacheFile(cache._cache_file, _sources(function.__globals__, {function.__code__.co_filename}))
     except (AttributeError, RuntimeError):
         # No folder on this machine takes the cache (RuntimeError), or this numba keeps its cache in another way, or compiles
         # nothing (NUMBA_DISABLE_JIT): then rather compile in each process than fail, or trust a stale cache.
         dispatcher = njit(error_model="numpy", nogil=True)(function)
     compiled: Function = dispatcher
     return compiled
+
+
+def _sources(names: dict[str, Any], found: set[str]) -> set[str]:
+    """Add to `found` the files of this package whose functions can be compiled into one that knows these names."""
+    found.add(__file__)  # says how
+    for value in names.values():
+        module = sys.modules.get(value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None) or "")
+        path = getattr(module, "__file__", None)
+        if path in _STAMPS and path not in found:
+            found.add(path)
+            _sources(vars(module), found)
+    return found
 
 
 class _CacheFile:
@@ -58,13 +69,12 @@ class _CacheFile:
 
     Args:
         inner: Numba's own.
-        source: The file that the kernel stands in.
+        sources: The files that the kernel is compiled from.
     """
 
-    def __init__(self, inner: Any, source: Path) -> None:
+    def __init__(self, inner: Any, sources: set[str]) -> None:
         self._inner = inner
-        sources = (source, *(PACKAGE / name for name in INLINED))
-        self._inner._source_stamp = (inner._source_stamp, *(_STAMPS.get(path) for path in sources))
+        self._inner._source_stamp = (inner._source_stamp, *((path, _STAMPS.get(path)) for path in sorted(sources)))
 
     def save(self, key: Any, data: Any) -> None:
         """Keep machine code, if that can be done."""

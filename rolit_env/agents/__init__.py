@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from rolit_env.agents.base import Agent
 from rolit_env.agents.policy import PolicyAgent
@@ -32,16 +32,15 @@ def make_agent(description: str) -> Agent:
         AgentError: for an unknown name or option, or a value of the wrong type; the sentence lists what is known.
         ModelFileError: for a policy file that can't be used.
     """
+    name, _, text = description.partition(":")
+    if name in AGENTS:  # first, because the value of an option may be a policy's path
+        return AGENTS[name](**_parse_options(AGENTS[name], name, text))
     # The last ".onnx" that ends the text or a colon follows: a path may hold colons, and the ending more than once.
     policy = re.fullmatch(r"(.+\.onnx)(?::(.*))?", description)
-    if policy:
-        path, text = policy.groups(default="")
-        return PolicyAgent(path, **_parse_options(PolicyAgent, path, text, given=("path",)))
-    name, _, text = description.partition(":")
-    if name not in AGENTS:
+    if not policy:
         raise AgentError(f"there is no agent {name!r}; known are {', '.join(AGENTS)}, and paths that end in .onnx")
-    factory = AGENTS[name]
-    return factory(**_parse_options(factory, name, text))
+    path, text = policy.groups(default="")
+    return PolicyAgent(path, **_parse_options(PolicyAgent, path, text, given=("path",)))
 
 
 def _parse_options(factory: Callable[..., Agent], name: str, text: str, given: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -59,7 +58,8 @@ def _parse_options(factory: Callable[..., Agent], name: str, text: str, given: t
         key, equals, value = item.partition("=")
         if key not in parameters or not equals:
             raise AgentError(f"{name} has no option {item!r}; known are: {known} (written as option=value, commas between)")
-        wanted = parameters[key].annotation
+        annotation = parameters[key].annotation
+        wanted = next(iter(get_args(annotation)), annotation)  # of `int | None` the int: leaving an option out says None
         try:
             options[key] = wanted(value)
         except ValueError:

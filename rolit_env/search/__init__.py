@@ -1,0 +1,1 @@
+"""Search and exact play, compiled: positions of single games come in, values and cells go out."""
