@@ -18,7 +18,15 @@ from rolit_env import rules
 from rolit_env.bits import Words, popcount
 from rolit_env.kernel import kernel
 from rolit_env.rules import word_geometry
-from rolit_env.search.position import capturing_cells, legal_cells, lowest, number, rolled_balls
+from rolit_env.search.position import (
+    after_turn,
+    capturing_cells,
+    empty_count,
+    legal_cells,
+    lowest,
+    number,
+    rolled_balls,
+)
 
 NODES = 0
 """Where a memory counts the positions searched. It only grows; set it to 0 to count anew."""
@@ -38,6 +46,7 @@ INFINITY = 100
 _LAST = 4  # so many empty cells are left to code without a table, sorting or recursion
 _HASHED = 7  # from so many on positions go into the table
 _LOOK_AHEAD = 9  # and from so many on the table is asked about all moves before any is searched
+_HASHED_MANY = 4  # the same with more players, where there are no bounds
 
 _GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word_geometry(4)
 
@@ -384,3 +393,88 @@ def solve_pair(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: 
         int64(size),
         memory,
     )
+
+
+@register_jitable(forceinline=True)
+def seat_balls(counts: Any, turns: Any) -> Any:
+    """Return how many balls the player who moves `turns` turns from now has, from what `solve_many` gave."""
+    return (counts >> int64(8 * turns)) & int64(255)
+
+
+@register_jitable(forceinline=True)
+def preference(counts: Any, players: Any) -> Any:
+    """Return a number that is higher the more the mover likes final counts: first the win share, then its own balls."""
+    own = seat_balls(counts, 0)
+    leaders = int64(1)
+    for turns in range(1, players):
+        balls = seat_balls(counts, turns)
+        if balls > own:
+            return own
+        leaders += int64(balls == own)
+    return int64(12) // leaders * int64(256) + own
+
+
+# What else there is to know about an entry of more players: it fills a bucket. Its words 3 and 7 have no size where entries of
+# two players have theirs, so neither kind is ever taken for the other.
+@kernel
+def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any, size: Any, memory: Any) -> Any:
+    """Return the final counts from the mover's view, eight bits each."""
+    memory[NODES] += uint64(1)
+    if memory[STOP] != 0:
+        return int64(0)
+    empties = empty_count(own, following, third, fourth, size)
+    if empties == 0:
+        counts = int64(popcount(own)) | int64(popcount(following)) << int64(8) | int64(popcount(third)) << int64(16)
+        if players == 4:
+            counts |= int64(popcount(fourth)) << int64(24)
+        return counts
+    kind = uint64(size) | uint64(players) << uint64(8)
+    bucket = _bucket(own, following, third ^ (fourth << uint64(1)), memory)
+    if empties >= _HASHED_MANY and (
+        memory[bucket] == own
+        and memory[bucket + uint64(1)] == following
+        and memory[bucket + uint64(2)] == third
+        and memory[bucket + uint64(3)] == kind
+        and memory[bucket + uint64(4)] == fourth
+        and memory[bucket + uint64(7)] & uint64(0xFFFFFFFF) == 0
+    ):
+        return int64(memory[bucket + uint64(7)] >> uint64(32))
+    legal = legal_cells(own, following | third | fourth, size)
+    best, liked = int64(0), int64(-1)
+    while legal != 0:
+        move = lowest(legal)
+        legal ^= move
+        first, second, next_third, last = after_turn(number(move), own, following, third, fourth, players, size)
+        counts = int64(_search_many(first, second, next_third, last, players, size, memory))
+        # Whoever moved now comes last in the counts of the next mover's view, and first in the mover's.
+        counts = (counts << int64(8) | counts >> int64(8 * (players - 1))) & ((int64(1) << int64(8 * players)) - int64(1))
+        likes = preference(counts, players)
+        if likes > liked:  # among equals the lowest cell stays
+            best, liked = counts, likes
+    if empties >= _HASHED_MANY and memory[STOP] == 0:
+        memory[bucket], memory[bucket + uint64(1)], memory[bucket + uint64(2)] = own, following, third
+        memory[bucket + uint64(3)], memory[bucket + uint64(4)] = kind, fourth
+        memory[bucket + uint64(7)] = uint64(best) << uint64(32)
+    return best
+
+
+@kernel
+def solve_many(own: Any, following: Any, third: Any, fourth: Any, players: Any, size: Any, memory: Any) -> Any:
+    """Return everybody's balls at the end of a round of three or four in which each plays for itself (max^n).
+
+    Each mover takes the cell with the larger win share (leaders at the end share one win), then with more balls of its own,
+    then with the lowest number. With this rule the end is a function of the position.
+
+    Args:
+        own: The mover's balls, uint64.
+        following: Those of the player whose turn is next, uint64.
+        third: Those of the player after that, uint64.
+        fourth: Those of the fourth player, or, of three players, the neutral balls, uint64.
+        players: 3 or 4, int64.
+        size: Side of the board, int64.
+        memory: From `make_memory`; changed. When `memory[STOP]` is set the counts mean nothing.
+
+    Returns:
+        int64, a byte for each player from the mover on; `seat_balls` reads it.
+    """
+    return _search_many(uint64(own), uint64(following), uint64(third), uint64(fourth), int64(players), int64(size), memory)
