@@ -8,16 +8,18 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from rolit_env.agents.base import Agent
+from rolit_env.agents.mcts import MctsAgent
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import GreedyAgent, PositionalAgent, RandomAgent
 from rolit_env.errors import AgentError
 
-__all__ = ["AGENTS", "Agent", "GreedyAgent", "PolicyAgent", "PositionalAgent", "RandomAgent", "make_agent"]
+__all__ = ["AGENTS", "Agent", "GreedyAgent", "MctsAgent", "PolicyAgent", "PositionalAgent", "RandomAgent", "make_agent"]
 
 AGENTS: dict[str, Callable[..., Agent]] = {
     "random": RandomAgent,
     "greedy": GreedyAgent,
     "positional": PositionalAgent,
+    "mcts": MctsAgent,
 }
 """The agents that have a name; a path that ends in `.onnx` is one more kind."""
 

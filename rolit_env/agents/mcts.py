@@ -1,0 +1,163 @@
+"""Monte Carlo tree search as an agent: positions of a whole batch come in, the most visited moves go out."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.agents.base import Agent
+from rolit_env.agents.policy import PolicyAgent
+from rolit_env.batch import GameBatch
+from rolit_env.errors import AgentError
+from rolit_env.search import mcts
+from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
+from rolit_env.variant import Variant
+
+SIMULATIONS = 800
+"""Simulations a move where no budget is given."""
+
+EXPLORE = 0.5
+EXPLORE_PRIORS = 1.0
+
+GROUP = 64
+"""Games searched side by side with playouts: enough for vector loops, few enough for their trees to stay in cache."""
+
+POLICY_GROUP = 1024
+"""Games searched side by side with a policy, which answers many positions at once sooner than a few at a time."""
+
+TREE_BYTES = 1 << 28
+"""Most memory for the trees of a group that is being searched, and for all that is kept between moves."""
+
+SLICE = 1024
+"""Simulations, all games of a group together, between two looks at the clock: about a millisecond."""
+
+
+class MctsAgent(Agent):
+    """Searches with Monte Carlo tree search: UCT with random playouts, or PUCT with a policy's priors and values.
+
+    Every seat has its own share of the round in mind, also with three and four players (max^n). The move with most visits is
+    played. What was found below a position is kept until the agent's next move, up to P turns later, and new simulations
+    come on top of it; the same agent may play several seats. Trees take up to 256 MB during a search, where more simulations
+    find no room they go no deeper; and up to 256 MB in between, where more games would need more nothing is kept.
+
+    Args:
+        simulations: Simulations a move.
+        seconds: Seconds a move; a batch of B games takes B times as long. With `simulations` too, whichever ends first.
+            With neither, 800 simulations.
+        explore: Weight of curiosity against what a move has brought so far, in shares of the round (.5 for UCT, 1 for PUCT).
+        policy: Path of a policy file, `.onnx`.
+
+    Raises:
+        AgentError: for budgets or weights that can't be.
+        ModelFileError: for a policy file that can't be used.
+    """
+
+    def __init__(
+        self,
+        simulations: int | None = None,
+        seconds: float | None = None,
+        explore: float | None = None,
+        policy: str | None = None,
+    ) -> None:
+        if simulations is not None and not 1 <= simulations <= 10**9:
+            raise AgentError(f"simulations={simulations} does not exist; allowed are ints from 1 to a billion")
+        if seconds is not None and not 0 < seconds <= 10**6:
+            raise AgentError(f"seconds={seconds:g} does not exist; allowed are numbers above 0, to a million")
+        if explore is not None and not 0 <= explore < float("inf"):
+            raise AgentError(f"explore={explore:g} does not exist; allowed are numbers from 0 up")
+        if simulations is None and seconds is None:
+            simulations = SIMULATIONS
+        options = {"simulations": simulations, "seconds": seconds, "explore": explore, "policy": policy}
+        self._options = {key: value for key, value in options.items() if value is not None}
+        self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
+        self.simulations = simulations
+        self.seconds = seconds
+        self.policy = PolicyAgent(policy) if policy is not None else None
+        usual = EXPLORE if policy is None else EXPLORE_PRIORS
+        self.formula = Formula(usual if explore is None else float(explore), policy is not None)
+        self._kept: list[Tree] = []
+        self._kept_for: tuple[Variant, int] | None = None
+        self._room: Tree | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A copy starts without trees.
+        return _build, (type(self), self._options)
+
+    def check_variant(self, variant: Variant) -> None:
+        """Raise `VariantError` when the policy was trained for another variant."""
+        if self.policy:
+            self.policy.check_variant(variant)
+
+    def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return the most visited moves, int64 [B]."""
+        self.check_variant(games.variant)
+        games.refuse_when_over()
+        actions = np.empty(len(games), np.int64)
+        now = games.variant, len(games)
+        kept = self._kept if self._kept_for == now else []
+        self._kept, self._kept_for = [], now
+        group, keeps = POLICY_GROUP if self.policy else GROUP, TREE_BYTES
+        for number, first in enumerate(range(0, len(games), group)):
+            chosen = slice(first, first + group)
+            tree = self._search(games, chosen, kept[number] if number < len(kept) else None, rng)
+            most_visited(tree, actions[chosen])
+            keeps -= int(tree.used[0]) * ENTRY_BYTES
+            if keeps < 0:
+                self._kept.clear()
+            else:
+                self._kept.append(compact(tree))
+        return actions
+
+    def _search(self, games: GameBatch, chosen: slice, kept: Tree | None, rng: np.random.Generator) -> Tree:
+        """Return the trees of some of the games after all simulations."""
+        view = games.view()[chosen]
+        tree, players, size = self._make_room(len(view)), games.variant.players, games.variant.size
+        plant(tree, kept or make_tree(len(view), 0), view, players, size)
+        tree.random[0] = rng.integers(1 << 64, dtype=np.uint64)
+        leaves = mcts.make_leaves(len(view))
+        left = self.simulations or 1 << 62
+        end = time.monotonic() + (self.seconds or float("inf")) * len(view)
+        most = max(1, SLICE // len(view))
+        while left > 0:
+            count = min(left, most)
+            if self.policy:
+                self._simulate_with_policy(self.policy, games, tree, leaves)
+                count = 1
+            else:
+                mcts.search_by_playouts(size)(tree, leaves, players, count, self.formula)
+            left -= count
+            if time.monotonic() >= end:
+                break
+        return tree
+
+    def _simulate_with_policy(self, policy: PolicyAgent, games: GameBatch, tree: Tree, leaves: Leaves) -> None:
+        """Run one simulation in each game, all leaves evaluated in one batch."""
+        players, size = games.variant.players, games.variant.size
+        legal = np.empty(len(leaves.left), np.uint64)
+        mcts.descend(tree, leaves, players, size, self.formula, legal)
+        going_on = np.flatnonzero(legal)
+        logits, values = np.empty((0, size * size), np.float32), np.empty((0, players), np.float32)
+        if len(going_on):
+            # The leaves are at different turns; a policy sees them from the mover's side, who is in seat 0 of this batch.
+            batch = GameBatch(len(going_on), size=size, players=players)
+            batch.balls[:] = leaves.words[:, going_on]
+            batch.legal[:] = legal[going_on]
+            logits, values = policy.evaluate(batch)
+        mcts.back_up(tree, leaves, players, legal, logits, values)
+
+    def _make_room(self, games: int) -> Tree:
+        """Return a tree for so many games, the last one again if it fits."""
+        entries = TREE_BYTES // ENTRY_BYTES
+        if self.simulations:
+            entries = min(entries, games * (self.simulations * 16 + 64))
+        if self._room is None or self._room.roots.shape[1] != games:
+            self._room = make_tree(games, entries)
+        return self._room
+
+
+def _build(kind: type[MctsAgent], options: dict[str, Any]) -> MctsAgent:
+    return kind(**options)
