@@ -34,7 +34,10 @@ NODES = 0
 STOP = 1
 """Where a memory is told to stop: set it to anything but 0, and the search returns soon, with a value that means nothing."""
 
-_GENERATION, _MASK = 2, 3
+DONE = 2
+"""Where `solve_moves` counts the positions it is done with."""
+
+_GENERATION, _MASK = 3, 4
 _SCRATCH = 8
 _MOVES = 64
 _TABLE = _SCRATCH + 64 * _MOVES  # both multiples of a cache line's 8 words
@@ -59,7 +62,7 @@ def make_memory(entries: int = 1 << 16) -> Words:
             cells, 2^21 twenty.
 
     Returns:
-        uint64 [·], C-contiguous: `memory[NODES]`, `memory[STOP]` and what only the kernels know.
+        uint64 [·], C-contiguous: `memory[NODES]`, `memory[STOP]`, `memory[DONE]` and what only the kernels know.
     """
     buckets = max(1, 1 << (max(entries, 2) - 1).bit_length() - 1)
     words = np.zeros(_TABLE + buckets * 2 * _ENTRY + 7, np.uint64)
@@ -369,6 +372,19 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
 
 
 @kernel
+def begin(memory: Any) -> None:
+    """Begin a new search: from now on what earlier ones kept makes room."""
+    memory[_GENERATION] = (memory[_GENERATION] + uint64(1)) & uint64(0xFFFFFF)
+
+
+@kernel
+def solve_on(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
+    """Return what `solve_pair` does, as one more step of the search that `begin` began."""
+    alpha, beta = max(int64(alpha), int64(-INFINITY)), min(int64(beta), int64(INFINITY))
+    return _search(uint64(own), uint64(other), uint64(neutral), alpha, beta, int64(size), memory)
+
+
+@kernel
 def solve_pair(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return the mover's balls minus the other's at the end of a two-player round under best play of both.
 
@@ -381,18 +397,36 @@ def solve_pair(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: 
         size: Side of the board, int64.
         memory: From `make_memory`; changed. When `memory[STOP]` is set the value means nothing.
 
-    Any number of cells may be empty; the time grows about threefold with each. `-INFINITY` and `INFINITY` leave out nothing.
+    Any number of cells may be empty; `-INFINITY` and `INFINITY` leave out nothing.
     """
-    memory[_GENERATION] = (memory[_GENERATION] + uint64(1)) & uint64(0xFFFFFF)
-    return _search(
-        uint64(own),
-        uint64(other),
-        uint64(neutral),
-        int64(max(alpha, -INFINITY)),
-        int64(min(beta, INFINITY)),
-        int64(size),
-        memory,
-    )
+    begin(memory)
+    return solve_on(own, other, neutral, alpha, beta, size, memory)
+
+
+@kernel
+def solve_moves(words: Any, size: Any, values: Any, memory: Any) -> None:
+    """Solve every legal move of many positions of two players.
+
+    Args:
+        words: The positions, mover first, as `GameBatch.view` gives them, uint64 [B, 4].
+        size: Side of the board, n, int64.
+        values: Filled with ball differences from the mover's view, `-INFINITY` where a move is illegal, int8 [B, n·n].
+        memory: From `make_memory`; changed. `memory[DONE]` counts the positions; `memory[STOP]` ends it early.
+    """
+    values[:] = -INFINITY
+    for game in range(words.shape[0]):
+        own, other, neutral = words[game, 0], words[game, 1], words[game, 2] | words[game, 3]
+        begin(memory)
+        legal = legal_cells(own, other | neutral, size)
+        while legal != 0:
+            move = lowest(legal)
+            legal ^= move
+            rolled = rolled_balls(number(move), own, other | neutral, size)
+            value = -solve_on(other & ~rolled, own | rolled | move, neutral & ~rolled, -INFINITY, INFINITY, size, memory)
+            values[game, number(move)] = value
+        if memory[STOP] != 0:
+            return
+        memory[DONE] += uint64(1)
 
 
 @register_jitable(forceinline=True)
