@@ -29,7 +29,8 @@ from rolit_env.bench.measure import GAMES
 from rolit_env.bench.report import screen
 from rolit_env.bench.run import NAMES, run_bench
 from rolit_env.board import Board
-from rolit_env.errors import BenchError, OptionError, RolitError
+from rolit_env.errors import BenchError, OptionError, RolitError, VariantError
+from rolit_env.exam import ExamResult, Score, make_endgames, take_exam
 from rolit_env.files import replacing
 from rolit_env.perft import divide, perft
 from rolit_env.play import play_round, seat_agents
@@ -43,6 +44,9 @@ AGENT_HELP = fill(
 
 MOST_ROUNDS = 10**8
 """Rounds that can be asked for at once; more is a slip of the finger, and would run for days."""
+
+MOST_ENDGAMES = 10**6
+"""Endgames that can be made at once, for the same reason."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -164,6 +168,33 @@ example: rolit evaluate greedy --against random positional
     verb.add_argument("--starter", default="random", help="the colour that moves first, or random (default: random)")
     verb.add_argument(
         "--json", type=Path, metavar="FILE", help="also write the results to a file, replaced as a whole when all is done"
+    )
+
+    verb = add_verb(
+        "exam",
+        _exam,
+        "Hold an agent's moves against positions whose exact value is known.",
+        f"""{AGENT_HELP}
+On 4x4 it is asked in every position that can be reached, on 6x6 and 8x8 in a stored
+sample of endgames with 10 to 14 empty cells. All with two players.
+
+example: rolit exam positional --size 4
+         rolit exam --make endgames.npz --size 8 --positions 2500 --seed 0""",
+    )
+    verb.add_argument("agent", metavar="AGENT", nargs="?", help="the agent to examine")
+    verb.add_argument("--starter", default="red", help="the colour that moves first; it matters on 4x4 (default: red)")
+    verb.add_argument("--seed", type=_int_from(0), default=0, help="the same seed gives the same chance (default: 0)")
+    verb.add_argument(
+        "--json", type=Path, metavar="FILE", help="also write the results to a file, replaced as a whole when all is done"
+    )
+    verb.add_argument(
+        "--make",
+        type=Path,
+        metavar="FILE",
+        help="examine nobody: make a sample of endgames as the package has it, and solve it",
+    )
+    verb.add_argument(
+        "--positions", type=_int_from(1, MOST_ENDGAMES), default=2500, help="endgames in a sample that is made (default: 2500)"
     )
 
     verb = add_verb(
@@ -308,6 +339,81 @@ def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace)
             if not console.is_terminal:
                 console.print(f"{label}: {result.rounds:,} rounds played", soft_wrap=True)
     return results
+
+
+def _exam(options: argparse.Namespace) -> None:
+    if (options.agent is None) == (options.make is None):
+        raise OptionError("exam takes either an AGENT to examine or --make FILE (see rolit exam --help)")
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("positions"),
+        TimeRemainingColumn(),
+    )
+    path = options.make or options.json
+    with (
+        replacing(path) if path else nullcontext() as draft,
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars,
+    ):
+        bar = bars.add_task("solving" if options.make else "asking", total=None)
+
+        def progress(done: int, total: int) -> None:
+            bars.update(bar, completed=done, total=total)
+
+        if options.make and draft:
+            if options.players != 2:
+                raise VariantError(f"players={options.players} have no endgames; exact values are known for two players")
+            make_endgames(options.size, options.positions, options.seed, progress).save(draft)
+            return
+        board = {"size": options.size, "players": options.players, "starter": options.starter}
+        result = take_exam(make_agent(options.agent), **board, seed=options.seed, progress=progress)
+        if draft:
+            report = {"version": __version__, "command": options.command, "result": result.to_dict()}
+            draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    _print_exam(result)
+
+
+def _print_exam(result: ExamResult) -> None:
+    """Print the table: a row for all positions, one for those under the agent's own play, one for each number of empties."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, 80) if console.is_terminal else 200
+    half_width = "+-" if console.options.ascii_only else "±"
+
+    def cell(figure: str, interval: float | None, digits: str) -> str:
+        return figure if interval is None else f"{figure} {half_width} {digits}"
+
+    def row(name: str, one: Score) -> None:
+        table.add_row(
+            name,
+            cell(_share(one.kept), one.kept_interval, _share(one.kept_interval or 0)),
+            _share(one.par),
+            cell(_share(one.outcome_kept), one.outcome_interval, _share(one.outcome_interval or 0)),
+            cell(f"{one.lost:.2f}", one.lost_interval, f"{one.lost_interval or 0:.2f}"),
+            f"{one.positions:,}",
+        )
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    table.add_column("positions", no_wrap=True)
+    for heading in ("value kept", "par", "outcome kept", "balls lost", "number"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    row("all", result.overall)
+    if result.own_play:
+        row("own play", result.own_play)
+    for empties, one in result.by_empties.items():
+        row(f"{empties} empty", one)
+    which = f"{result.starter} first, all positions" if result.complete else "stored endgames"
+    console.print(f"{result.agent} on {result.size}x{result.size} with two players, {which}\n", style="bold")
+    console.print(table)
+    console.print()
+    notes = ["value kept: no move would have won a ball more; par: that of random moves;"]
+    notes += ["outcome kept: win, draw or loss; balls lost: mean difference to the best move"]
+    if result.own_play:
+        notes += ["own play: what it meets in one seat, whatever the other player does"]
+    else:
+        notes += [f"{half_width} 95 % interval"]
+    console.print("\n".join(notes), style="dim")
 
 
 def _bench(options: argparse.Namespace) -> None:
