@@ -1,17 +1,19 @@
-"""The value of a position that is not at its end: a position from the mover's side comes in, an estimate goes out, in ints.
+"""The value of a position that is not at its end: positions from the mover's side come in, estimates go out, in ints.
 
-Two functions are all that searches know: `pair_value` for two players, `seat_values` for more. What they go by is an
-`Evaluation`, arrays that a search passes on as they are. Values are to be compared with each other only, and only at one and
-the same number of empty cells; results at the end of a round are another thing and never met in one search.
+Two functions are all that searches know: `pair_value` for two players, `seat_values` for more, each with a twin that takes
+many positions at once, in vector instructions. What they go by is an `Evaluation`, arrays that a search passes on as they are.
+Values are to be compared with each other only, and only at one and the same number of empty cells; results at the end of a
+round are another thing, and the two never meet in one search.
 
 The evaluation made by hand adds up, for each seat, weights for what it has on the board: balls by kind of cell, those on
-cells next to a corner once more while the corner is empty, cells where it could capture, empty cells that its balls touch, and
-balls that can't be rolled any more. Weights depend on the number of empty cells; `python -m training.tune` finds them.
+cells next to a corner once more while the corner is empty, balls that can't be rolled any more, cells where it could capture,
+and empty cells next to its balls. Weights depend on the number of empty cells; `python -m training.tune` finds them.
+
+Legend: K positions, P players.
 """
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -20,13 +22,13 @@ import numpy.typing as npt
 from numba import int64
 from numba.extending import register_jitable
 
-from rolit_env.bits import Words, popcount
+from rolit_env.bits import Words, cells_of, popcount
 from rolit_env.notation import cell_name
-from rolit_env.rules import capturing_cells, touching_cells, word_geometry
+from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.weights import WEIGHTS
 
-KINDS = 16
-"""Places for kinds of cells, of which a board has 10 at most: a full vector of words is faster than a part of one."""
+KINDS = 10
+"""Kinds of cells on 8x8; smaller boards have fewer."""
 
 FEATURES = ("edge", "inside", "safe")
 """What is counted for a seat beside kinds of cells: balls on an edge and inside, next to an empty corner; safe balls."""
@@ -42,19 +44,15 @@ SCALE = 1000
 SHARE = 1_000_000
 """A whole win in the values of `seat_values`."""
 
-_GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word_geometry(4)
-
 
 class Evaluation(NamedTuple):
-    """What `pair_value` and `seat_values` go by; searches pass it on as it is.
+    """What the functions below go by; searches pass it on as it is.
 
     Attributes:
-        kinds: Cells of each kind, uint64 [KINDS].
         weights: int64 [n·n + 1, COLUMNS], a row for each number of empty cells: the weights of all kinds of cells, of
             `FEATURES`, and of `BY_TURN` for the mover, for the next seat and so on.
     """
 
-    kinds: Any
     weights: Any
 
 
@@ -68,7 +66,7 @@ def hand_made(size: int, players: int) -> Evaluation:
 
 def column_names(size: int, players: int) -> list[str]:
     """Return the names of the weights of a variant: the first cell of each kind, `FEATURES`, and `BY_TURN` by turn."""
-    kinds = [cell_name(int(kind & -kind).bit_length() - 1, size) for kind in cell_kinds(size).tolist() if kind]
+    kinds = [cell_name(next(cells_of(kind)), size) for kind in cell_kinds(size).tolist() if kind]
     return [*kinds, *FEATURES, *(f"{name}{turn}" for turn in range(players) for name in BY_TURN)]
 
 
@@ -84,7 +82,7 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
     weights = np.zeros((size * size + 1, COLUMNS), np.int64)
     weights[:, :kinds] = np.rint(given[:kinds]).T
     weights[:, KINDS : KINDS + len(given) - kinds] = np.rint(given[kinds:]).T
-    return Evaluation(kinds=cell_kinds(size), weights=weights)
+    return Evaluation(weights)
 
 
 @cache
@@ -102,97 +100,193 @@ def cell_kinds(size: int) -> Words:
     return words
 
 
-def _corners(size: int) -> np.uint64:
-    return np.uint64(1 | 1 << size - 1 | 1 << size * (size - 1) | 1 << size * size - 1)
+class _Board(NamedTuple):
+    """What is counted on boards of one size, as constants."""
+
+    kinds: tuple[np.uint64, ...]
+    corners: np.uint64
+    inside: np.uint64
+    g: Geometry
 
 
-def _inside_corners(size: int) -> np.uint64:
-    ring = [row * size + column for row in (1, size - 2) for column in (1, size - 2)]
-    return np.uint64(sum(1 << cell for cell in ring))
+def _board(size: int) -> _Board:
+    kinds = tuple(cell_kinds(size))
+    inside = next(kind for kind in kinds if int(kind) >> size + 1 & 1)
+    return _Board(kinds, kinds[0], inside, word_geometry(size))
 
 
-_CORNERS_8, _CORNERS_6, _CORNERS_4 = _corners(8), _corners(6), _corners(4)
-_INSIDE_8, _INSIDE_6, _INSIDE_4 = _inside_corners(8), _inside_corners(6), _inside_corners(4)
+_BOARD_8, _BOARD_6, _BOARD_4 = _board(8), _board(6), _board(4)
 
 
 @register_jitable
 def pair_value(own: Any, other: Any, third: Any, fourth: Any, size: int, evaluation: Any) -> Any:
     """Return the value of a position for the mover of two, int64; for the other it is the negative.
 
-    Divided by `SCALE` it is the logit of the mover's expected win share.
+    Divided by `SCALE` it is the logit of the win share that the mover can expect. Neutral balls may be in either word.
     """
-    occupied = own | other | third | fourth
-    mine = _score(own, occupied, 0, size, evaluation)
-    return mine - _score(other, occupied, 1, size, evaluation)
+    weights = evaluation.weights[size * size - int64(popcount(own | other | third | fourth))]
+    if size == 8:
+        return _pair_value(own, other, third | fourth, weights, _BOARD_8)
+    if size == 6:
+        return _pair_value(own, other, third | fourth, weights, _BOARD_6)
+    return _pair_value(own, other, third | fourth, weights, _BOARD_4)
+
+
+@register_jitable
+def pair_values(words: Any, count: Any, size: int, evaluation: Any, values: Any) -> None:
+    """Write `pair_value` of many positions with one number of empty cells.
+
+    Args:
+        words: Balls of the mover, of the other, and neutral ones, uint64 [3, K].
+        count: How many to value. A multiple of 8 is fastest; the words of the last few may be anything.
+        size: Side of the board.
+        evaluation: To go by.
+        values: int64 [K].
+    """
+    weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0]))]
+    if size == 8:
+        _pair_values(words, count, weights, values, _BOARD_8)
+    elif size == 6:
+        _pair_values(words, count, weights, values, _BOARD_6)
+    else:
+        _pair_values(words, count, weights, values, _BOARD_4)
+
+
+@register_jitable
+def _pair_values(words: Any, count: Any, weights: Any, values: Any, board: Any) -> None:
+    own, other, neutral = words[0], words[1], words[2]
+    for at in range(count):
+        values[at] = _pair_value(own[at], other[at], neutral[at], weights, board)
+
+
+@register_jitable(forceinline=True)
+def _pair_value(own: Any, other: Any, neutral: Any, weights: Any, board: Any) -> Any:
+    occupied = own | other | neutral
+    return _score(own, occupied, 0, weights, board) - _score(other, occupied, 1, weights, board)
 
 
 @register_jitable
 def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int, size: int, evaluation: Any) -> Any:
     """Return the value of a position for each seat of three or four, four int64: the mover's first; without a player 0.
 
-    They are expected win shares, of `SHARE` in all.
+    They are the win shares that seats can expect, of `SHARE` in all.
     """
+    weights = evaluation.weights[size * size - int64(popcount(own | following | third | fourth))]
+    if size == 8:
+        return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_8))
+    return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_6))
+
+
+@register_jitable
+def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation: Any, values: Any) -> None:
+    """Write `seat_values` of many positions with one number of empty cells.
+
+    Args:
+        words: Balls of the mover, the next seat, the third and the fourth (or neutral ones), uint64 [4, K].
+        count: How many to value, as in `pair_values`.
+        players: 3 or 4.
+        size: Side of the board.
+        evaluation: To go by.
+        values: int64 [4, K], the mover's first.
+    """
+    weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0] | words[3, 0]))]
+    if size == 8:
+        _many_seat_values(words, count, players, weights, values, _BOARD_8)
+    else:
+        _many_seat_values(words, count, players, weights, values, _BOARD_6)
+
+
+@register_jitable
+def _many_seat_values(words: Any, count: Any, players: int, weights: Any, values: Any, board: Any) -> None:
+    for at in range(count):
+        scores = _scores(words[0, at], words[1, at], words[2, at], words[3, at], weights, board)
+        values[0, at], values[1, at], values[2, at], values[3, at] = _shares(players, *scores)
+
+
+@register_jitable(forceinline=True)
+def _scores(own: Any, following: Any, third: Any, fourth: Any, weights: Any, board: Any) -> Any:
     occupied = own | following | third | fourth
-    first = math.exp(_score(own, occupied, 0, size, evaluation) / SCALE)
-    second = math.exp(_score(following, occupied, 1, size, evaluation) / SCALE)
-    next_one = math.exp(_score(third, occupied, 2, size, evaluation) / SCALE)
-    last = 0.0
-    if players == 4:
-        last = math.exp(_score(fourth, occupied, 3, size, evaluation) / SCALE)
+    return (
+        _score(own, occupied, 0, weights, board),
+        _score(following, occupied, 1, weights, board),
+        _score(third, occupied, 2, weights, board),
+        _score(fourth, occupied, 3, weights, board),
+    )
+
+
+@register_jitable(forceinline=True)
+def _shares(players: int, own: Any, following: Any, third: Any, fourth: Any) -> Any:
+    first, second, next_one = _exponential(own), _exponential(following), _exponential(third)
+    last = _exponential(fourth) * (players == 4)
     part: Any = SHARE / (first + second + next_one + last)
     return int64(first * part), int64(second * part), int64(next_one * part), int64(last * part)
 
 
-@register_jitable
-def _score(mine: Any, occupied: Any, turn: int, size: int, evaluation: Any) -> Any:
-    weights = evaluation.weights[size * size - int64(popcount(occupied))]
+@register_jitable(forceinline=True)
+def _exponential(score: Any) -> Any:
+    # A vector of them: e^x is (e^(x/64))^64, and close to 0 six terms are enough. Nobody is worth e^32 times another.
+    x: Any = min(max(score, -32 * SCALE), 32 * SCALE) / (64 * SCALE)
+    x = 1 + x * (1 + x / 2 * (1 + x / 3 * (1 + x / 4 * (1 + x / 5))))
+    for _ in range(6):
+        x = x * x
+    return x
+
+
+@register_jitable(forceinline=True)
+def _score(mine: Any, occupied: Any, turn: int, weights: Any, board: Any) -> Any:
+    """Add up what a seat has, without a branch, so that a loop over positions turns into vector instructions."""
     score = int64(0)
     for kind in range(KINDS):
-        score += int64(popcount(mine & evaluation.kinds[kind])) * weights[kind]
-    edge, inside, safe, capturing, touching = seat_features(mine, occupied, size)
+        score += int64(popcount(mine & board.kinds[kind])) * weights[kind]
+    loose, safe, capturing, touching = _seat_words(mine, occupied, board)
+    score += int64(popcount(loose & ~board.inside)) * weights[KINDS]
+    score += int64(popcount(loose & board.inside)) * weights[KINDS + 1]
+    score += int64(popcount(safe)) * weights[KINDS + 2]
     at = KINDS + 3 + 3 * turn
-    score += edge * weights[KINDS] + inside * weights[KINDS + 1] + safe * weights[KINDS + 2]
-    return score + weights[at] + capturing * weights[at + 1] + touching * weights[at + 2]
+    return score + weights[at] + int64(popcount(capturing)) * weights[at + 1] + int64(popcount(touching)) * weights[at + 2]
 
 
-@register_jitable
-def seat_features(mine: Any, occupied: Any, size: int) -> Any:
-    """Return the counts of `FEATURES` for a seat, and of the last two of `BY_TURN`."""
-    if size == 8:
-        return _seat_features(mine, occupied, _CORNERS_8, _INSIDE_8, _GEOMETRY_8)
-    if size == 6:
-        return _seat_features(mine, occupied, _CORNERS_6, _INSIDE_6, _GEOMETRY_6)
-    return _seat_features(mine, occupied, _CORNERS_4, _INSIDE_4, _GEOMETRY_4)
-
-
-@register_jitable
-def _seat_features(mine: Any, occupied: Any, corners: Any, inside: Any, g: Any) -> Any:
-    loose = mine & touching_cells(corners & ~occupied, g)  # next to an empty corner
+@register_jitable(forceinline=True)
+def _seat_words(mine: Any, occupied: Any, board: Any) -> Any:
+    """Return balls by an empty corner, safe balls, capturing cells, and empty cells next to a ball."""
+    g = board.g
     return (
-        int64(popcount(loose & ~inside)),
-        int64(popcount(loose & inside)),
-        int64(popcount(_safe_balls(mine, occupied, g))),
-        int64(popcount(capturing_cells(mine, occupied ^ mine, g))),
-        int64(popcount(touching_cells(mine, g) & ~occupied)),
+        mine & touching_cells(board.corners & ~occupied, g),
+        _safe_balls(mine, occupied, g),
+        capturing_cells(mine, occupied ^ mine, g),
+        touching_cells(mine, g) & ~occupied,
     )
 
 
 @register_jitable
-def safe_balls(mine: Any, occupied: Any, size: int) -> Any:
-    """Return balls of a seat that nobody can roll any more, as a word; there may be more than it finds.
-
-    A ball is safe that along each of the four axes has the board's edge on one side, or no empty cell on the whole line, or
-    a safe ball of its own colour beside it.
-    """
+def seat_counts(mine: Any, occupied: Any, size: int) -> Any:
+    """Return what is counted for a seat beside kinds of cells: `FEATURES`, then `BY_TURN` without the constant."""
     if size == 8:
-        return _safe_balls(mine, occupied, _GEOMETRY_8)
+        return _seat_counts(mine, occupied, _BOARD_8)
     if size == 6:
-        return _safe_balls(mine, occupied, _GEOMETRY_6)
-    return _safe_balls(mine, occupied, _GEOMETRY_4)
+        return _seat_counts(mine, occupied, _BOARD_6)
+    return _seat_counts(mine, occupied, _BOARD_4)
 
 
 @register_jitable
+def _seat_counts(mine: Any, occupied: Any, board: Any) -> Any:
+    loose, safe, capturing, touching = _seat_words(mine, occupied, board)
+    return (
+        int64(popcount(loose & ~board.inside)),
+        int64(popcount(loose & board.inside)),
+        int64(popcount(safe)),
+        int64(popcount(capturing)),
+        int64(popcount(touching)),
+    )
+
+
+@register_jitable(forceinline=True)
 def _safe_balls(mine: Any, occupied: Any, g: Any) -> Any:
+    """Return balls that nobody can roll any more; there may be a few more than it finds.
+
+    A ball is safe that along each of the four axes has the board's edge on one side, or no empty cell on the whole line, or
+    a safe ball of its own colour beside it: whoever rolled it along that line would have to roll its neighbour too.
+    """
     empty = g.board & ~occupied
     right, left, whole = g.not_first_column, g.not_last_column, g.board
     row = ~_on_lines(empty, g.row.step, right, left) | ~g.row.inner
@@ -200,9 +294,8 @@ def _safe_balls(mine: Any, occupied: Any, g: Any) -> Any:
     diagonal = ~_on_lines(empty, g.diagonal.step, right, left) | ~g.diagonal.inner
     antidiagonal = ~_on_lines(empty, g.antidiagonal.step, left, right) | ~g.antidiagonal.inner
     safe = mine & row & column & diagonal & antidiagonal
-    grown = safe
-    while grown:
-        grown = mine & ~safe
+    for _ in range(3):
+        grown = mine
         grown &= row | _beside(safe, g.row.step, right, left)
         grown &= column | _beside(safe, g.column.step, whole, whole)
         grown &= diagonal | _beside(safe, g.diagonal.step, right, left)
