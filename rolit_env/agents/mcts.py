@@ -143,7 +143,8 @@ class MctsAgent(Agent):
         logits, values = np.empty((0, size * size), np.float32), np.empty((0, players), np.float32)
         if len(going_on):
             # The leaves are at different turns; a policy sees them from the mover's side, who is in seat 0 of this batch.
-            batch = GameBatch(len(going_on), size=size, players=players)
+            batch = games[going_on]
+            batch.ply = 0
             batch.balls[:] = leaves.words[:, going_on]
             batch.legal[:] = legal[going_on]
             logits, values = policy.evaluate(batch)

@@ -24,7 +24,6 @@ from rolit_env.rules import word_geometry
 from rolit_env.search.position import after_turn, empty_count, legal_cells, lowest, number
 from rolit_env.search.tree import Tree, draw, expand
 
-
 DEEPEST = 61
 """Nodes on the longest path: a round of 60 turns and the root."""
 
