@@ -80,5 +80,9 @@ class OutputError(RolitError):
     """A path that can't be written to."""
 
 
+class SolveError(RolitError):
+    """A position with too many empty cells to be solved, or a time that ran out before it was."""
+
+
 class BenchError(RolitError):
     """A measurement of `rolit bench` failed; those of the others are there."""

@@ -46,6 +46,9 @@ _ENTRY = 4
 INFINITY = 100
 """More than any ball difference."""
 
+ILLEGAL = -128
+"""Stands in place of a value where a cell is not legal."""
+
 _LAST = 4  # so many empty cells are left to code without a table, sorting or recursion
 _HASHED = 7  # from so many on positions go into the table
 _LOOK_AHEAD = 9  # and from so many on the table is asked about all moves before any is searched
@@ -410,10 +413,10 @@ def solve_moves(words: Any, size: Any, values: Any, memory: Any) -> None:
     Args:
         words: The positions, mover first, as `GameBatch.view` gives them, uint64 [B, 4].
         size: Side of the board, n, int64.
-        values: Filled with ball differences from the mover's view, `-INFINITY` where a move is illegal, int8 [B, n·n].
+        values: Filled with ball differences from the mover's view, `ILLEGAL` where a move is illegal, int8 [B, n·n].
         memory: From `make_memory`; changed. `memory[DONE]` counts the positions; `memory[STOP]` ends it early.
     """
-    values[:] = -INFINITY
+    values[:] = ILLEGAL
     for game in range(words.shape[0]):
         own, other, neutral = words[game, 0], words[game, 1], words[game, 2] | words[game, 3]
         begin(memory)
@@ -433,6 +436,12 @@ def solve_moves(words: Any, size: Any, values: Any, memory: Any) -> None:
 def seat_balls(counts: Any, turns: Any) -> Any:
     """Return how many balls the player who moves `turns` turns from now has, from what `solve_many` gave."""
     return (counts >> int64(8 * turns)) & int64(255)
+
+
+@register_jitable(forceinline=True)
+def seen_before(counts: Any, players: Any) -> Any:
+    """Return final counts from the view of the player before the mover, who is last in the mover's view."""
+    return (counts << int64(8) | counts >> int64(8 * (players - 1))) & ((int64(1) << int64(8 * players)) - int64(1))
 
 
 @register_jitable(forceinline=True)
@@ -480,8 +489,7 @@ def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any
         legal ^= move
         first, second, next_third, last = after_turn(number(move), own, following, third, fourth, players, size)
         counts = int64(_search_many(first, second, next_third, last, players, size, memory))
-        # Whoever moved now comes last in the counts of the next mover's view, and first in the mover's.
-        counts = (counts << int64(8) | counts >> int64(8 * (players - 1))) & ((int64(1) << int64(8 * players)) - int64(1))
+        counts = seen_before(counts, players)
         likes = preference(counts, players)
         if likes > liked:  # among equals the lowest cell stays
             best, liked = counts, likes
