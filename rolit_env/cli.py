@@ -10,6 +10,7 @@ import io
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -29,11 +30,13 @@ from rolit_env.bench.measure import GAMES
 from rolit_env.bench.report import screen
 from rolit_env.bench.run import NAMES, run_bench
 from rolit_env.board import Board
-from rolit_env.errors import BenchError, OptionError, RolitError, VariantError
+from rolit_env.errors import BenchError, OptionError, RolitError, SolveError, VariantError
 from rolit_env.exam import ExamResult, Score, make_endgames, take_exam
 from rolit_env.files import replacing
 from rolit_env.perft import divide, perft
 from rolit_env.play import play_round, seat_agents
+from rolit_env.solve import LONG, MOST_EMPTIES_OF_MANY, Solution, describe, read_position, solve, to_dict
+from rolit_env.solve import Progress as SolveProgress
 from rolit_env.variant import variant
 
 AGENT_HELP = fill(
@@ -44,6 +47,9 @@ AGENT_HELP = fill(
 
 MOST_ROUNDS = 10**8
 """Rounds that can be asked for at once; more is a slip of the finger, and would run for days."""
+
+MOST_SECONDS = 10**7
+"""Seconds that a position can be worked on, a third of a year."""
 
 MOST_ENDGAMES = 10**6
 """Endgames that can be made at once, for the same reason."""
@@ -198,6 +204,38 @@ example: rolit exam positional --size 4
     )
 
     verb = add_verb(
+        "solve",
+        _solve,
+        "Find out who wins a position under best play, by how much and with which cells.",
+        f"""A position comes from FILE, as the text that rolit and str(board) write, or is the start;
+--moves plays on from there. A value is the mover's balls at the end minus the most that
+another player has. Two players with more than {LONG} empty cells need --seconds; when the time
+is over, the last line on stderr says which values are left, and the exit code is 2.
+Three and four players can be solved with up to {MOST_EMPTIES_OF_MANY} empty cells: each takes the cell with
+the larger win share, then with more balls of its own, then with the lowest number.
+
+example: rolit solve --size 4 --moves "d2 d3" --all
+         rolit solve endgame.txt --seconds 60 --json""",
+        board=False,
+    )
+    verb.add_argument("file", metavar="FILE", nargs="?", help="a position as text, - for standard input (default: the start)")
+    verb.add_argument("--moves", default="", metavar="CELLS", help="cells to play first, such as 'f4 c3'")
+    verb.add_argument("--size", type=int, help="side of the board at the start: 8, 6 or 4 (default: 8)")
+    verb.add_argument("--players", type=int, help="players at the start: 2, 3 or 4 (default: 2)")
+    verb.add_argument("--starter", help="the colour that moves first (default: red)")
+    verb.add_argument("--all", action="store_true", help="find the value of every move too")
+    verb.add_argument(
+        "--seconds", type=_seconds_to(MOST_SECONDS), help="stop after so long, with the bounds known by then (default: never)"
+    )
+    verb.add_argument(
+        "--json",
+        nargs="?",
+        const="-",
+        metavar="FILE",
+        help="print JSON, or write it to a file too, which must end in .json and is replaced as a whole",
+    )
+
+    verb = add_verb(
         "perft",
         _perft,
         "Count the legal sequences of so many turns from the start, to check the rules.",
@@ -222,7 +260,7 @@ example: rolit bench --only step rust-reversi
     verb.add_argument("--only", nargs="+", action="extend", metavar="LAYER", help="measure only these (default: everything)")
     verb.add_argument("--no-peers", dest="peers", action="store_false", help="measure no other libraries")
     verb.add_argument("--repeats", type=_int_from(1), default=7, help="timings of each (default: 7)")
-    verb.add_argument("--seconds", type=_seconds, default=0.4, help="shortest time of one timing (default: 0.4)")
+    verb.add_argument("--seconds", type=_seconds_to(60), default=0.4, help="shortest time of one timing (default: 0.4)")
     verb.add_argument(
         "--games",
         type=_int_from(1),
@@ -254,15 +292,20 @@ def _int_from(low: int, high: int | None = None) -> Callable[[str], int]:
     return read
 
 
-def _seconds(text: str) -> float:
-    """Read a time in seconds, more than 0."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number; allowed are numbers of seconds above 0, to 60") from None
-    if not 0 < seconds <= 60:
-        raise argparse.ArgumentTypeError(f"{text} does not fit; allowed are numbers of seconds above 0, to 60")
-    return seconds
+def _seconds_to(most: int) -> Callable[[str], float]:
+    """Return a reader of times in seconds, more than 0."""
+    allowed = f"allowed are numbers of seconds above 0, to {most}"
+
+    def read(text: str) -> float:
+        try:
+            seconds = float(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is no number; {allowed}") from None
+        if not 0 < seconds <= most:
+            raise argparse.ArgumentTypeError(f"{text} does not fit; {allowed}")
+        return seconds
+
+    return read
 
 
 def _perft(options: argparse.Namespace) -> None:
@@ -414,6 +457,70 @@ def _print_exam(result: ExamResult) -> None:
     else:
         notes += [f"{half_width} 95 % interval"]
     console.print("\n".join(notes), style="dim")
+
+
+def _solve(options: argparse.Namespace) -> None:
+    if options.file == "-" and sys.stdin is None:
+        raise OptionError("solve reads a position from standard input, which is closed; name a file instead")
+    text = options.file and (
+        sys.stdin.read() if options.file == "-" else Path(options.file).read_text(encoding="utf-8", errors="replace")
+    )
+    board = read_position(text, options.moves, options.size, options.players, options.starter)
+    empties = board.variant.plies - board.ply
+    if board.players == 2 and empties > LONG and options.seconds is None:
+        raise SolveError(f"{empties} cells are empty; more than {LONG} may take hours or days, so --seconds must say how long")
+    file = None if options.json in (None, "-") else Path(options.json)
+    if file and file.suffix != ".json":  # it may be the position's file, given after --json by mistake
+        raise OptionError(
+            f"--json {file} would replace a file that does not end in .json; a position's FILE comes before --json"
+        )
+    with replacing(file) if file else nullcontext() as draft:
+        solution = _solve_showing_progress(board, options)
+        report = {"version": __version__, "command": options.command, **to_dict(solution, board)}
+        if draft:
+            draft.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    if options.json == "-":
+        print(json.dumps(report, indent=2))
+    else:
+        print(board)
+        print()
+        if solution.value is not None:
+            print(
+                f"{describe(solution, board)}; best {'is' if len(report['best']) == 1 else 'are'} {' '.join(report['best'])}"
+            )
+        if options.all:
+            values = sorted(report["moves"].items(), key=lambda item: -item[1])
+            print("\n".join(f"  {cell} {value:+d}" for cell, value in values))
+        print(f"{solution.nodes:,} positions searched in {solution.seconds:.2f} s")
+    if not solution.complete:
+        known = describe(solution, board) + (", but there may be more best cells" if solution.value is not None else "")
+        raise SolveError(f"the time ran out after {solution.seconds:.1f} s: {known}")
+
+
+def _solve_showing_progress(board: Board, options: argparse.Namespace) -> Solution:
+    """Solve a board, showing progress on stderr: a bar in a terminal, else a line for each new bound after a second."""
+    console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("moves, {task.fields[nodes]:,} positions, {task.fields[rate]:.1f} M/s", markup=False),
+    )
+    start, shown = time.monotonic(), (-board.variant.cells, board.variant.cells)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        bar = bars.add_task("", total=None, nodes=0, rate=0.0)
+
+        def progress(now: SolveProgress) -> None:
+            nonlocal shown
+            seconds = time.monotonic() - start
+            label = f"{board.color_to_move}: {now.low:+d} to {now.high:+d}"
+            rate = now.nodes / seconds / 1e6
+            bars.update(bar, description=label, completed=now.done, total=now.moves, nodes=now.nodes, rate=rate)
+            if not console.is_terminal and seconds > 1 and shown != (now.low, now.high):
+                shown = now.low, now.high
+                console.print(f"{label}, {now.nodes:,} positions, {rate:.1f} M/s", soft_wrap=True)
+
+        return solve(board, every_move=options.all, seconds=options.seconds, progress=progress)
 
 
 def _bench(options: argparse.Namespace) -> None:

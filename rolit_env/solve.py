@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,11 +20,15 @@ from rolit_env.batch import GameBatch
 from rolit_env.bits import Words
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, RolitError, RoundOverError, SolveError, VariantError
+from rolit_env.notation import cell_name
 from rolit_env.search import solver
 from rolit_env.variant import COLORS
 
 MOST_EMPTIES_OF_MANY = 9
 """Empty cells up to which three and four players are solved."""
+
+LONG = 24
+"""Empty cells of two players that still take minutes; more may take hours or days."""
 
 _BLINK = 0.1
 """Seconds between two reports of progress."""
@@ -186,6 +191,24 @@ def read_position(
         except RolitError as error:
             raise OptionError(f"move {number}: {error}") from None
     return board
+
+
+def to_dict(solution: Solution, board: Board) -> dict[str, Any]:
+    """Return what is known about a board, ready for JSON: `value` (None if only bounds are known), `best` and more."""
+    names = {action: cell_name(action, board.size) for action in solution.moves}
+    return {
+        "position": str(board),
+        "color": solution.color,
+        "value": solution.value,
+        "low": solution.low,
+        "high": solution.high,
+        "best": [names[action] for action in solution.best],
+        "moves": {names[action]: low for action, (low, high) in solution.moves.items() if low == high},
+        "counts": solution.counts,
+        "complete": solution.complete,
+        "nodes": solution.nodes,
+        "seconds": solution.seconds,
+    }
 
 
 def describe(solution: Solution, board: Board) -> str:
