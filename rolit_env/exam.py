@@ -8,7 +8,7 @@ Legend: N positions, A = n·n actions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
@@ -24,8 +24,8 @@ from rolit_env.errors import OptionError, VariantError
 from rolit_env.rules import word_geometry
 from rolit_env.search.expansion import play_all
 from rolit_env.search.small_board import pack, small_board
-from rolit_env.search.solver import INFINITY, make_memory, solve_pair
-from rolit_env.search.truth import DATA, ILLEGAL, SolvedPositions
+from rolit_env.search.truth import DATA, ILLEGAL, SolvedPositions, empty_cells
+from rolit_env.solve import move_values
 from rolit_env.variant import starter_color, variant
 
 Actions = npt.NDArray[np.int64]
@@ -158,19 +158,22 @@ def choose(
 ) -> Actions:
     """Return the agent's move in each position, int64 [N]. Raises `IllegalMoveError` when one is not legal."""
     actions = np.empty(len(solved), np.int64)
-    empties = solved.empties()
-    done = 0
+    for some in _by_turn(solved.words, solved.size):
+        games = batch_of(solved.words[some], solved.size, starter)
+        actions[some] = agent.act(games, rng)
+        games.step(actions[some])  # complains of what is not legal
+        if progress:
+            progress(int(some[-1]) + 1, len(solved))
+    return actions
+
+
+def _by_turn(words: Words, size: int) -> Iterator[Actions]:
+    """Yield the numbers of positions, which stand in the order of their turns, some of one turn at a time."""
+    empties = empty_cells(words, size)
     for count in np.unique(empties)[::-1]:
         numbers = np.flatnonzero(empties == count)
         for first in range(0, len(numbers), AT_ONCE):
-            some = numbers[first : first + AT_ONCE]
-            games = batch_of(solved.words[some], solved.size, starter)
-            actions[some] = agent.act(games, rng)
-            games.step(actions[some])  # complains of what is not legal
-            done += len(some)
-            if progress:
-                progress(done, len(solved))
-    return actions
+            yield numbers[first : first + AT_ONCE]
 
 
 def batch_of(words: Words, size: int, starter: str) -> GameBatch:
@@ -246,7 +249,7 @@ def make_endgames(size: int, positions: int, seed: int = 0, progress: Progress |
         VariantError: for 4x4, all of which is solved, and for sizes that do not exist.
         OptionError: for less than one position, or a seed below 0.
     """
-    chosen = variant(size, 2)
+    variant(size, 2)
     if size == 4:
         raise VariantError("endgames are made for size 8 and 6; of size 4 all positions are known")
     if positions < 1 or seed < 0:
@@ -254,13 +257,12 @@ def make_endgames(size: int, positions: int, seed: int = 0, progress: Progress |
             f"positions={positions} with seed={seed} can't be made; allowed are ints from 1 up, and seeds from 0 up"
         )
     words = _draw_endgames(size, positions, np.random.default_rng(seed))
-    numbers, cells, after = play_all(words, size)
-    values = np.full((positions, chosen.cells), ILLEGAL, np.int8)
-    memory = make_memory()
-    for move, (number, cell, (own, other, third, fourth)) in enumerate(zip(numbers, cells, after, strict=True), 1):
-        values[number, cell] = -solve_pair(own, other, third | fourth, -INFINITY, INFINITY, size, memory)
-        if progress and (move == len(numbers) or numbers[move] > number):
-            progress(int(number) + 1, positions)
+    values = np.empty((positions, size * size), np.int8)
+    for some in _by_turn(words, size):
+        values[some] = move_values(
+            batch_of(words[some], size, "red"),
+            lambda done, _, before=int(some[0]): progress(before + done, positions) if progress else None,  # type: ignore[misc]
+        )
     return SolvedPositions(size, words, values)
 
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from rolit_env.bits import Words
 from rolit_env.files import replacing
+from rolit_env.search.solver import ILLEGAL
 
-ILLEGAL = -128
-"""Stands in place of a value where a cell is not legal."""
+__all__ = ["DATA", "ILLEGAL", "SolvedPositions", "empty_cells"]
 
 DATA = Path(__file__).parent.parent / "data"
 """Where the package keeps the files that it ships."""
@@ -44,7 +44,7 @@ class SolvedPositions:
 
     def empties(self) -> npt.NDArray[np.int64]:
         """Return the number of empty cells of each position, int64 [N]."""
-        return self.size * self.size - np.bitwise_count(np.bitwise_or.reduce(self.words, axis=1)).astype(np.int64)
+        return empty_cells(self.words, self.size)
 
     def save(self, path: Path) -> None:
         """Write the positions to a file, whole or not at all. Raises `OutputError` where none can be written."""
@@ -57,3 +57,8 @@ class SolvedPositions:
         """Read what `save` wrote."""
         with np.load(path, allow_pickle=False) as stored:
             return cls(int(stored["size"]), stored["words"].astype(np.uint64), stored["values"])
+
+
+def empty_cells(words: Words, size: int) -> npt.NDArray[np.int64]:
+    """Return the number of empty cells of each position, uint64 [N, 4], as int64 [N]."""
+    return size * size - np.bitwise_count(np.bitwise_or.reduce(words, axis=1)).astype(np.int64)
