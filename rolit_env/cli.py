@@ -214,7 +214,7 @@ is over, the last line on stderr says which values are left, and the exit code i
 Three and four players can be solved with up to {MOST_EMPTIES_OF_MANY} empty cells: each takes the cell with
 the larger win share, then with more balls of its own, then with the lowest number.
 
-example: rolit solve --size 4 --moves "d2 d3" --all
+example: rolit solve --size 4 --moves "d2 c1" --all
          rolit solve endgame.txt --seconds 60 --json""",
         board=False,
     )
