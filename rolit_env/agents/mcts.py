@@ -10,15 +10,18 @@ import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
 from rolit_env.agents.policy import PolicyAgent
+from rolit_env.agents.scripted import grade_words
 from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError
 from rolit_env.search import mcts
-from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.mcts import Formula, Leaves, Playouts
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
 from rolit_env.variant import Variant
 
 SIMULATIONS = 800
 """Simulations a move where no budget is given."""
+
+PLAYOUTS = ("random", "graded")
 
 EXPLORE = 0.5
 EXPLORE_PRIORS = 1.0
@@ -49,10 +52,12 @@ class MctsAgent(Agent):
         seconds: Seconds a move; a batch of B games takes B times as long. With `simulations` too, whichever ends first.
             With neither, 800 simulations.
         explore: Weight of curiosity against what a move has brought so far, in shares of the round (.5 for UCT, 1 for PUCT).
-        policy: Path of a policy file, `.onnx`.
+        playouts: `random`, or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
+            next to a corner last.
+        policy: Path of a policy file, `.onnx`; there are no playouts then.
 
     Raises:
-        AgentError: for budgets or weights that can't be.
+        AgentError: for budgets, weights or playouts that can't be.
         ModelFileError: for a policy file that can't be used.
     """
 
@@ -61,6 +66,7 @@ class MctsAgent(Agent):
         simulations: int | None = None,
         seconds: float | None = None,
         explore: float | None = None,
+        playouts: str | None = None,
         policy: str | None = None,
     ) -> None:
         if simulations is not None and not 1 <= simulations <= 10**9:
@@ -69,13 +75,17 @@ class MctsAgent(Agent):
             raise AgentError(f"seconds={seconds:g} does not exist; allowed are numbers above 0, to a million")
         if explore is not None and not 0 <= explore < float("inf"):
             raise AgentError(f"explore={explore:g} does not exist; allowed are numbers from 0 up")
+        if playouts is not None and (playouts not in PLAYOUTS or policy is not None):
+            allowed = " and ".join(PLAYOUTS) if policy is None else "none beside a policy"
+            raise AgentError(f"playouts={playouts} does not exist; allowed are {allowed}")
         if simulations is None and seconds is None:
             simulations = SIMULATIONS
-        options = {"simulations": simulations, "seconds": seconds, "explore": explore, "policy": policy}
+        options = {"simulations": simulations, "seconds": seconds, "explore": explore, "playouts": playouts, "policy": policy}
         self._options = {key: value for key, value in options.items() if value is not None}
         self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.simulations = simulations
         self.seconds = seconds
+        self.graded = playouts == "graded"
         self.policy = PolicyAgent(policy) if policy is not None else None
         usual = EXPLORE if policy is None else EXPLORE_PRIORS
         self.formula = Formula(usual if explore is None else float(explore), policy is not None)
@@ -128,7 +138,7 @@ class MctsAgent(Agent):
                 self._simulate_with_policy(self.policy, games, tree, leaves)
                 count = 1
             else:
-                mcts.search_by_playouts(size)(tree, leaves, players, count, self.formula)
+                mcts.search_by_playouts(size)(tree, leaves, players, count, self.formula, self._playouts(games.variant))
             left -= count
             if time.monotonic() >= end:
                 break
@@ -149,6 +159,12 @@ class MctsAgent(Agent):
             batch.legal[:] = legal[going_on]
             logits, values = policy.evaluate(batch)
         mcts.back_up(tree, leaves, players, legal, logits, values)
+
+    def _playouts(self, variant: Variant) -> Playouts:
+        if not self.graded:
+            return Playouts(np.uint64(0), np.uint64(0))
+        best, *_, worst = grade_words(variant.size)
+        return Playouts(best, worst if variant.players == 2 else np.uint64(0))
 
     def _make_room(self, games: int) -> Tree:
         """Return a tree for so many games, the last one again if it fits."""

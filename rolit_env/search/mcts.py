@@ -59,6 +59,18 @@ class Formula(NamedTuple):
     puct: bool
 
 
+class Playouts(NamedTuple):
+    """How leaves are played out: each turn on a random cell, but not quite any.
+
+    Attributes:
+        best: Cells that are taken before any other; 0 for none.
+        worst: Cells that are taken only when nothing else is legal; 0 for none.
+    """
+
+    best: np.uint64
+    worst: np.uint64
+
+
 def make_leaves(games: int) -> Leaves:
     """Return room for the leaves of so many games."""
     return Leaves(
@@ -152,11 +164,24 @@ def _share(balls: Any, game: Any, players: int, shares: Any, at: Any) -> None:
         shares[at, seat] = 1.0 / leaders if popcount(balls[seat, game]) == most else 0.0
 
 
+@register_jitable(forceinline=True)
+def _favourites(legal: Any, playouts: Any) -> Any:
+    best, fair = legal & playouts.best, legal & ~playouts.worst
+    fair |= legal * (fair == 0)
+    return best | (fair * (best == 0))
+
+
+@register_jitable
+def _favour(legal: Any, playouts: Any) -> None:
+    for game in range(legal.shape[0]):
+        legal[game] = _favourites(legal[game], playouts)
+
+
 @register_jitable
 def _play_out(
-    leaves: Any, lanes: Any, legal: Any, cells: Any, places: Any, random: Any, players: int, turns: int, g: Any
+    leaves: Any, lanes: Any, legal: Any, cells: Any, places: Any, random: Any, players: int, turns: int, playouts: Any, g: Any
 ) -> None:
-    """Play the leaves of all games to the end at random, and share the rounds out.
+    """Play the leaves of all games to the end, and share the rounds out.
 
     Games with most turns left come first, so that those under way are always the first ones of the arrays; others join when
     their turn comes.
@@ -186,6 +211,8 @@ def _play_out(
             _find_legal(own[joined:playing], legal[joined:playing], g)
             joined = playing
         if playing:
+            if playouts.best | playouts.worst:
+                _favour(legal[:playing], playouts)
             _choose(legal[:playing], draw(random), 0, cells[:playing])
             _roll(own[:playing], following[:playing], third[:playing], fourth[:playing], cells[:playing], legal[:playing], g)
             _find_legal(following[:playing], legal[:playing], g)
@@ -195,11 +222,11 @@ def _play_out(
 
 
 @register_jitable
-def _play_out_alone(leaves: Any, lanes: Any, game: Any, random: Any, players: int, size: int) -> None:
-    """Play one leaf to the end at random, and share the round out: for few games, where loops over games gain nothing."""
+def _play_out_alone(leaves: Any, lanes: Any, game: Any, random: Any, players: int, size: int, playouts: Any) -> None:
+    """Play one leaf to the end, and share the round out: for few games, where loops over games gain nothing."""
     own, following, third, fourth = leaves.words[0, game], leaves.words[1, game], leaves.words[2, game], leaves.words[3, game]
     for _ in range(leaves.left[game]):
-        legal = legal_cells(own, following | third | fourth, size)
+        legal = uint64(_favourites(legal_cells(own, following | third | fourth, size), playouts))
         for _ in range(((draw(random) >> uint64(32)) * popcount(legal)) >> uint64(32)):
             legal &= legal - uint64(1)
         cell = number(lowest(legal))
@@ -215,11 +242,11 @@ FEW = 3
 
 
 @kernel_for_each_size
-def search_by_playouts(size: int) -> Callable[[Tree, Leaves, int, int, Formula], None]:
-    """Make the kernel that runs simulations in the trees of a group of games; a leaf is worth what a random playout brings."""
+def search_by_playouts(size: int) -> Callable[[Tree, Leaves, int, int, Formula, Playouts], None]:
+    """Make the kernel that runs simulations in the trees of a group of games; a leaf is worth what one playout brings."""
     g = word_geometry(size)
 
-    def search_by_playouts(tree: Any, leaves: Any, players: int, simulations: int, formula: Any) -> None:
+    def search_by_playouts(tree: Any, leaves: Any, players: int, simulations: int, formula: Any, playouts: Any) -> None:
         games = leaves.left.shape[0]
         lanes, legal = np.empty((4, games), np.uint64), np.empty(games, np.uint64)
         cells, places = np.empty(games, np.uint64), np.empty(games, np.int64)
@@ -229,9 +256,9 @@ def search_by_playouts(size: int) -> Callable[[Tree, Leaves, int, int, Formula],
                 _descend(tree, leaves, game, players, size, formula)
             if games <= FEW:
                 for game in range(games):
-                    _play_out_alone(leaves, lanes, game, tree.random, players, size)
+                    _play_out_alone(leaves, lanes, game, tree.random, players, size, playouts)
             else:
-                _play_out(leaves, lanes, legal, cells, places, tree.random, players, turns, g)
+                _play_out(leaves, lanes, legal, cells, places, tree.random, players, turns, playouts, g)
             for game in range(games):
                 _back_up(tree, leaves, game, players)
 
