@@ -23,6 +23,7 @@ from numba import int64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, cells_of, popcount
+from rolit_env.kernel import kernel
 from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.weights import WEIGHTS
@@ -132,7 +133,7 @@ def pair_value(own: Any, other: Any, third: Any, fourth: Any, size: int, evaluat
     return _pair_value(own, other, third | fourth, weights, _BOARD_4)
 
 
-@register_jitable
+@kernel
 def pair_values(words: Any, count: Any, size: int, evaluation: Any, values: Any) -> None:
     """Write `pair_value` of many positions with one number of empty cells.
 
@@ -177,7 +178,7 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
     return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_6))
 
 
-@register_jitable
+@kernel
 def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation: Any, values: Any) -> None:
     """Write `seat_values` of many positions with one number of empty cells.
 

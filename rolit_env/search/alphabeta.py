@@ -1,0 +1,281 @@
+"""Alpha-beta search for two players: positions and a budget come in, each one's best cells and its value go out.
+
+Iterative deepening, principal variation search, and a table of positions met before. The values are those of plain minimax on
+the same leaves, whatever was searched earlier: an entry of the table counts only in the search that wrote it, and only at
+equal depth. Values are in the evaluation's points, or, where the search reaches the end of the round, the mover's balls less
+the other's: a round never ends early, so all leaves of one depth are of one sort.
+
+Legend: B positions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import int64, uint64
+from numba.extending import register_jitable
+
+from rolit_env.bits import popcount
+from rolit_env.kernel import kernel
+from rolit_env.search.children import pair_children, whole
+from rolit_env.search.evaluation import pair_values
+from rolit_env.search.position import empty_count
+from rolit_env.search.solver import INFINITY, make_memory, solve_pair
+
+INFINITE = 1 << 40
+"""More than any value."""
+
+STOP, NODES, LIMIT, SEARCH = range(4)
+"""Places in `Memory.control`: not 0 ends the search soon, positions looked at, how many may be, the search's number."""
+
+_KEY, _VALUE, _ABOUT = range(3)
+_EXACT, _AT_LEAST, _AT_MOST = range(3)
+
+
+class Memory(NamedTuple):
+    """What a search writes to; one search at a time may use it.
+
+    Attributes:
+        table: Positions met, int64 [2**bits, 4]: a key, the value, and from the high bits down the search's number, depth,
+            bound and best child.
+        cells: Legal cells at each depth, uint64 [64, 64].
+        words: The positions after them, uint64 [64, 3, 64].
+        values: Their values, int64 [64, 64].
+        order: In which order they are tried, int64 [64, 64].
+        control: int64 [4]; another thread may write to `STOP` and read `NODES`.
+        solver: Of the exact search.
+    """
+
+    table: Any
+    cells: Any
+    words: Any
+    values: Any
+    order: Any
+    control: Any
+    solver: Any
+
+
+def pair_memory(bits: int = 15) -> Memory:
+    """Return a new memory with 2**bits positions of 32 bytes, and no limit."""
+    return Memory(
+        table=np.zeros((1 << bits, 4), np.int64),
+        cells=np.zeros((64, 64), np.uint64),
+        words=np.zeros((64, 3, 64), np.uint64),
+        values=np.zeros((64, 64), np.int64),
+        order=np.zeros((64, 64), np.int64),
+        control=np.array([0, 0, INFINITE, 0], np.int64),
+        solver=make_memory(),
+    )
+
+
+@kernel
+def search_pairs(
+    view: Any, size: int, depth: int, exact: int, evaluation: Any, memory: Any, best: Any, values: Any, depths: Any, nodes: Any
+) -> None:
+    """Search positions one after another, each to `depth` or until `memory.control` ends it, and to depth 1 at least.
+
+    Args:
+        view: uint64 [B, 4], as `GameBatch.view` gives it; no board may be full.
+        size: Side of the board.
+        depth: Turns to look ahead, from 1; cut to what is left of the round.
+        exact: With so many empty cells or fewer the whole rest of the round is searched, whatever the depth and the limit.
+        evaluation: Of the leaves.
+        memory: To work with.
+        best: All cells of the highest value, a word for each position, uint64 [B]; written, as are the others.
+        values: That value, int64 [B].
+        depths: The depth of the last search that was finished, int64 [B].
+        nodes: Positions looked at, int64 [B].
+    """
+    for at in range(view.shape[0]):
+        own, other, neutral = view[at, 0], view[at, 1], view[at, 2] | view[at, 3]
+        left = empty_count(own, other, neutral, uint64(0), size)
+        memory.control[NODES] = 0
+        if left <= exact:
+            memory.solver[0] = 0
+            best[at], values[at] = _solve(own, other, neutral, left, size, memory)
+            depths[at], nodes[at] = left, memory.solver[0]
+            continue
+        memory.control[SEARCH] += 1
+        best[at], values[at] = _root(own, other, neutral, int64(1), left, uint64(0), size, evaluation, memory)
+        depths[at] = 1
+        for deeper in range(2, min(depth, left) + 1):
+            if _stopped(memory):
+                break
+            cells, value = _root(own, other, neutral, int64(deeper), left, best[at], size, evaluation, memory)
+            if _stopped(memory):
+                break
+            best[at], values[at], depths[at] = cells, value, deeper
+        nodes[at] = memory.control[NODES]
+
+
+@register_jitable
+def _stopped(memory: Any) -> Any:
+    return memory.control[STOP] != 0 or memory.control[NODES] >= memory.control[LIMIT]
+
+
+@register_jitable
+def _root(
+    own: Any, other: Any, neutral: Any, depth: Any, left: Any, favourites: Any, size: int, evaluation: Any, memory: Any
+) -> Any:
+    """Return all best cells as a word, and their value. The cells of `favourites` are tried first."""
+    cells, words, order = memory.cells[depth], memory.words[depth], memory.order[depth]
+    count = pair_children(own, other, neutral, size, cells, words)
+    memory.control[NODES] += 1
+    pair_values(words, whole(count), size, evaluation, memory.values[depth])
+    _sort(memory.values[depth], count, order)
+    best, word = int64(-INFINITE), uint64(0)
+    for turn in range(2):  # the favourites, then the others
+        for at in range(count):
+            child = order[at] & 63
+            move = uint64(1) << cells[child]
+            if (move & favourites != 0) != (turn == 0):
+                continue
+            if depth == 1:
+                memory.control[NODES] += 1
+                value = -memory.values[depth, child]
+                if left == 1:
+                    value = int64(popcount(words[1, child])) - int64(popcount(words[0, child]))
+            else:
+                # The floor is one below the best so far, because equals count.
+                floor = max(best - 1, int64(-INFINITE))
+                ceiling = floor + 1 if word else int64(INFINITE)
+                value = -_search(
+                    words[0, child],
+                    words[1, child],
+                    words[2, child],
+                    depth - 1,
+                    -ceiling,
+                    -floor,
+                    left - 1,
+                    size,
+                    evaluation,
+                    memory,
+                )
+                if value >= ceiling:
+                    value = -_search(
+                        words[0, child],
+                        words[1, child],
+                        words[2, child],
+                        depth - 1,
+                        int64(-INFINITE),
+                        -floor,
+                        left - 1,
+                        size,
+                        evaluation,
+                        memory,
+                    )
+            if value > best:
+                best, word = value, uint64(0)
+            if value == best:
+                word |= move
+    return word, best
+
+
+@register_jitable
+def _sort(values: Any, count: Any, order: Any) -> None:
+    """Write children in ascending order of value, which is the next mover's; the child is in the low six bits."""
+    for child in range(count):
+        key = (values[child] << 6) | child
+        at = child
+        while at > 0 and order[at - 1] > key:
+            order[at] = order[at - 1]
+            at -= 1
+        order[at] = key
+
+
+@kernel
+def _search(
+    own: Any,
+    other: Any,
+    neutral: Any,
+    depth: Any,
+    alpha: Any,
+    beta: Any,
+    left: Any,
+    size: int,
+    evaluation: Any,
+    memory: Any,
+) -> Any:
+    """Return the value if it lies between alpha and beta, else a bound of it on the same side; nonsense once stopped."""
+    control = memory.control
+    control[NODES] += 1
+    cells, words, values, order = memory.cells[depth], memory.words[depth], memory.values[depth], memory.order[depth]
+    if depth == 1:
+        count = pair_children(own, other, neutral, size, cells, words)
+        control[NODES] += count
+        if left == 1:
+            return int64(popcount(words[1, 0])) - int64(popcount(words[0, 0]))
+        pair_values(words, whole(count), size, evaluation, values)
+        best = int64(INFINITE)
+        for child in range(count):
+            best = min(best, values[child])
+        return -best
+    if _stopped(memory):
+        return int64(0)
+
+    key = int64(_hash(own, other, neutral))
+    slot = key & (memory.table.shape[0] - 1)
+    first = int64(-1)
+    about = memory.table[slot, _ABOUT]
+    if memory.table[slot, _KEY] == key and about >> 16 == control[SEARCH]:
+        first = about & 63
+        if (about >> 8) & 63 == depth:
+            value, bound = memory.table[slot, _VALUE], (about >> 6) & 3
+            if bound == _EXACT or (bound == _AT_LEAST and value >= beta) or (bound == _AT_MOST and value <= alpha):
+                return value
+
+    count = pair_children(own, other, neutral, size, cells, words)
+    pair_values(words, whole(count), size, evaluation, values)
+    if first >= 0:
+        values[first] = -INFINITE
+    _sort(values, count, order)
+    best, chosen, floor = int64(-INFINITE), int64(0), alpha
+    for at in range(count):
+        child = order[at] & 63
+        ceiling = beta if at == 0 else floor + 1
+        value = -_search(
+            words[0, child], words[1, child], words[2, child], depth - 1, -ceiling, -floor, left - 1, size, evaluation, memory
+        )
+        if ceiling <= value < beta:
+            value = -_search(
+                words[0, child], words[1, child], words[2, child], depth - 1, -beta, -floor, left - 1, size, evaluation, memory
+            )
+        if value > best:
+            best, chosen = value, child
+            floor = max(floor, value)
+            if value >= beta:
+                break
+    if not _stopped(memory):
+        bound = _AT_LEAST if best >= beta else _AT_MOST if best <= alpha else _EXACT
+        memory.table[slot, _KEY], memory.table[slot, _VALUE] = key, best
+        memory.table[slot, _ABOUT] = (control[SEARCH] << 16) | (depth << 8) | (bound << 6) | chosen
+    return best
+
+
+@register_jitable(forceinline=True)
+def _hash(own: Any, other: Any, neutral: Any) -> Any:
+    # The finaliser of MurmurHash3 (Appleby, 2011), fed with a word at a time.
+    key = own * uint64(0x9E3779B97F4A7C15)
+    key = (key ^ (key >> uint64(32)) ^ other) * uint64(0xFF51AFD7ED558CCD)
+    key = (key ^ (key >> uint64(33)) ^ neutral) * uint64(0xC4CEB9FE1A85EC53)
+    return key ^ (key >> uint64(33))
+
+
+@register_jitable
+def _solve(own: Any, other: Any, neutral: Any, left: Any, size: int, memory: Any) -> Any:
+    """Return all cells of the best result and that result, in balls."""
+    cells, words = memory.cells[left], memory.words[left]
+    count = pair_children(own, other, neutral, size, cells, words)
+    best, word = int64(-INFINITY), uint64(0)
+    for child in range(count):
+        value = -int64(
+            solve_pair(
+                words[0, child], words[1, child], words[2, child], int64(-INFINITY), -(best - 1), int64(size), memory.solver
+            )
+        )
+        if value > best:
+            best, word = value, uint64(0)
+        if value == best:
+            word |= uint64(1) << cells[child]
+    return word, best
