@@ -22,7 +22,7 @@ STORED = DATA / "4x4-2p.npz"
 """The solved positions that come with the package; `rolit solve --size 4 --store FILE` makes such a file anew."""
 
 _PLACES = np.arange(0, 64, 16, dtype=np.uint64)
-_MIRROR = 6
+MIRROR = 6
 """The symmetry that leaves the cells of the diagonal from bottom left to top right where they are."""
 
 
@@ -55,8 +55,8 @@ def small_board(starter: str = "red") -> SolvedPositions:
         return solved
     places = cell_permutations(SIZE)
     values = np.empty_like(solved.values)
-    values[:, places[_MIRROR]] = solved.values
-    return SolvedPositions(SIZE, transform_words(solved.words, places[np.full(len(solved), _MIRROR)]), values)
+    values[:, places[MIRROR]] = solved.values
+    return SolvedPositions(SIZE, transform_words(solved.words, places[np.full(len(solved), MIRROR)]), values)
 
 
 def pack(words: Words) -> Words:
@@ -69,3 +69,9 @@ def unpack(keys: Words) -> Words:
     """Return the four words of each position, uint64 [N, 4]."""
     words: Words = (keys[:, None] >> _PLACES) & np.uint64(0xFFFF)
     return words
+
+
+def find(solved: SolvedPositions, words: Words) -> int | None:
+    """Return the number of a position, uint64 [4], in all of 4x4, or None where it can't be reached."""
+    found = np.flatnonzero((solved.words == words).all(axis=1))
+    return int(found[0]) if len(found) else None
