@@ -78,8 +78,8 @@ def test_two_processes_learn_what_one_does_and_each_number_goes_on_with_the_othe
         "import sys\n"
         "from pathlib import Path\n"
         "from training import distributed\n"
-        "from training.train import prepare, train\n"
-        "learner, run = prepare(sys.argv[1:])\n"
+        "from training.train import COMMAND, train\n"
+        "learner, run = COMMAND.prepare(sys.argv[1:])\n"
         "with distributed.connected():\n"
         "    train(learner, run, lambda: learner.iteration == 2)\n"
     )

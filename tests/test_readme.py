@@ -47,7 +47,7 @@ def test_commands_are_understood(words):
     elif words[0] == "rolit":
         cli.build_parser().parse_args(words[1:])
     elif words[:3] == ["python", "-m", "training.train"]:
-        parser = train_module.resume_parser() if "--resume" in words else train_module.parser()
+        parser = train_module.COMMAND.resume_parser() if "--resume" in words else train_module.COMMAND.parser()
         parser.parse_args([str(ROOT / word) if word.startswith("configs/") else word for word in words[3:]])
     elif words[:3] == ["python", "-m", "training.speed"]:
         speed.parser().parse_args(words[3:])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from jsonargparse import ArgumentError, ArgumentParser
 
@@ -11,10 +11,13 @@ from rolit_env.errors import ConfigError
 from rolit_env.payoffs import Payoff
 from rolit_env.variant import Variant, variant
 
+Range = tuple[str, float, float | None]
+"""A setting, and the least and the most that it can be; None where there is no most."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class TrainConfig:
-    """Settings of a run, all of them kept in its checkpoint.
+class RunConfig:
+    """Settings that every kind of run has.
 
     Attributes:
         size: Side of the board: 8, 6 or 4.
@@ -22,6 +25,71 @@ class TrainConfig:
         seed: Seed of everything random; the same seed and turn budget give the same run on the same machine.
         minutes: Budget of training time, evaluation included; it counts when turns is 0.
         turns: Budget of turns played, random openings included; 0 to go by minutes.
+        evaluate_every: Minutes between evaluations against the scripted agents; 0 for none.
+        evaluate_rounds: Rounds of each of them.
+        save_every: Minutes between checkpoints.
+    """
+
+    size: int = 8
+    players: int = 2
+    seed: int = 0
+    minutes: float = 8.0
+    turns: int = 0
+    evaluate_every: float = 1.0
+    evaluate_rounds: int = 400
+    save_every: float = 1.0
+
+    def __post_init__(self) -> None:
+        _ = self.variant  # refuses sizes and players that are no variant
+        self.check_ranges(
+            ("seed", 0, 2**63 - 1),
+            ("minutes", 0, None),
+            ("turns", 0, None),
+            ("evaluate_every", 0, None),
+            ("evaluate_rounds", 1, None),
+            ("save_every", 0, None),
+        )
+        if not self.minutes and not self.turns:
+            raise ConfigError("minutes and turns are both 0, so there is nothing to do; give one of them")
+
+    def check_ranges(self, *ranges: Range) -> None:
+        """Raise `ConfigError` for a setting that is out of its range."""
+        for name, low, high in ranges:
+            value = getattr(self, name)
+            if not low <= value <= (float("inf") if high is None else high):
+                allowed = f"{low} and up" if high is None else f"{low} to {high}"
+                raise ConfigError(f"{name}={value} is out of range; allowed is {allowed}")
+
+    @property
+    def variant(self) -> Variant:
+        """The variant that is trained."""
+        return variant(self.size, self.players)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the settings ready for JSON and YAML."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, settings: dict[str, Any]) -> Self:
+        """Read what `to_dict` gave. Raises `ConfigError` for unknown settings and values of the wrong type."""
+        unknown = set(settings) - {field.name for field in fields(cls)}
+        if unknown:
+            known = ", ".join(field.name for field in fields(cls))
+            raise ConfigError(f"there is no setting {', '.join(sorted(unknown))}; known are {known}")
+        checker = ArgumentParser(exit_on_error=False)
+        checker.add_class_arguments(cls)
+        try:
+            checked = checker.parse_object(settings).as_dict()
+        except ArgumentError as error:
+            raise ConfigError(" ".join(str(error).split())) from None
+        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in checked.items()})
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainConfig(RunConfig):
+    """Settings of self-play PPO, all of them kept in the run's checkpoint.
+
+    Attributes:
         games: Rounds played side by side in each iteration, B.
         opening_share: Each round starts with uniformly random turns, none to this part of all, which are not learnt from:
             diversity.
@@ -42,16 +110,8 @@ class TrainConfig:
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
         bfloat16: Run the network in bfloat16: auto (where the device computes with it), always or never.
         device: A torch device, or auto: a GPU where there is one.
-        evaluate_every: Minutes between evaluations against the scripted agents; 0 for none.
-        evaluate_rounds: Rounds of each of them.
-        save_every: Minutes between checkpoints.
     """
 
-    size: int = 8
-    players: int = 2
-    seed: int = 0
-    minutes: float = 8.0
-    turns: int = 0
     games: int = 1024
     opening_share: float = 0.33
     payoff: Payoff = "win"
@@ -71,16 +131,10 @@ class TrainConfig:
     snapshots: int = 10
     bfloat16: Literal["auto", "always", "never"] = "auto"
     device: str = "auto"
-    evaluate_every: float = 1.0
-    evaluate_rounds: int = 400
-    save_every: float = 1.0
 
     def __post_init__(self) -> None:
-        _ = self.variant  # refuses sizes and players that are no variant
-        for name, low, high in (
-            ("seed", 0, 2**63 - 1),
-            ("minutes", 0, None),
-            ("turns", 0, None),
+        super().__post_init__()
+        self.check_ranges(
             ("games", 1, 2**20),
             ("opening_share", 0, 0.9),
             ("learning_rate", 0, None),
@@ -95,44 +149,11 @@ class TrainConfig:
             ("snapshot_share", 0, 1),
             ("snapshot_every", 1, None),
             ("snapshots", 1, None),
-            ("evaluate_every", 0, None),
-            ("evaluate_rounds", 1, None),
-            ("save_every", 0, None),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= (float("inf") if high is None else high):
-                allowed = f"{low} and up" if high is None else f"{low} to {high}"
-                raise ConfigError(f"{name}={value} is out of range; allowed is {allowed}")
-        if not self.minutes and not self.turns:
-            raise ConfigError("minutes and turns are both 0, so there is nothing to do; give one of them")
+        )
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
-
-    @property
-    def variant(self) -> Variant:
-        """The variant that is trained."""
-        return variant(self.size, self.players)
 
     @property
     def opening_turns(self) -> int:
         """The most random turns that a round starts with."""
         return round(self.opening_share * self.variant.plies)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings ready for JSON and YAML."""
-        return asdict(self) | {"hidden": list(self.hidden)}
-
-    @classmethod
-    def from_dict(cls, settings: dict[str, Any]) -> TrainConfig:
-        """Read what `to_dict` gave. Raises `ConfigError` for unknown settings and values of the wrong type."""
-        unknown = set(settings) - {field.name for field in fields(cls)}
-        if unknown:
-            known = ", ".join(field.name for field in fields(cls))
-            raise ConfigError(f"there is no setting {', '.join(sorted(unknown))}; known are {known}")
-        checker = ArgumentParser(exit_on_error=False)
-        checker.add_class_arguments(cls)
-        try:
-            checked = checker.parse_object(settings).as_dict()
-        except ArgumentError as error:
-            raise ConfigError(" ".join(str(error).split())) from None
-        return cls(**checked | {"hidden": tuple(checked["hidden"])})

@@ -20,10 +20,11 @@ from rich.table import Table
 from rolit_env import make_agent, play_rounds
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint
-from training.command import run_command
+from training.command import run_command, stop_on_interrupt
 from training.export import export
 from training.learner import Learner
-from training.train import OPPONENTS, prepare, stop_on_interrupt, train
+from training.run import OPPONENTS
+from training.train import COMMAND, train
 
 SEED = 0
 """Seed of all evaluations, so that the network, the file and its card play the same openings."""
@@ -78,7 +79,7 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
 def _learner(config: Path, run: Path, minutes: float, console: Console) -> Learner:
     """Bring back the learner of an earlier call, or start one."""
     if not (run / FILE_NAME).exists():
-        return prepare(["--config", str(config), "--run", str(run), "--minutes", str(minutes)])[0]
+        return COMMAND.prepare(["--config", str(config), "--run", str(run), "--minutes", str(minutes)])[0]
     learner = load_checkpoint(run, minutes=minutes, turns=0)
     console.print(
         f"Found {run} with {learner.seconds / 60:.1f} minutes of training; going on with it (remove it to start anew)."

@@ -9,8 +9,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 from rich.table import Table
 
-from training.learner import Learner
-from training.ppo import UpdateStats
+from training.run import Run
 
 SECONDS_BETWEEN_LINES = 60
 """Where there is no terminal, a line comes at least this often."""
@@ -22,7 +21,7 @@ class Display:
     In a terminal it is drawn in place; elsewhere (a log file) there is a line a minute and for each evaluation.
     """
 
-    def __init__(self, learner: Learner, console: Console | None = None) -> None:
+    def __init__(self, learner: Run, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self._learner = learner
         self._bar = Progress(
@@ -47,26 +46,24 @@ class Display:
         if self._interactive:
             self._live.stop()
 
-    def iteration(self, stats: UpdateStats, clock: dict[str, float]) -> None:
-        """Show an iteration: the update's figures and the seconds spent so far on play, learn and evaluate."""
+    def iteration(self, clock: dict[str, float], *learning: str) -> None:
+        """Show an iteration: the seconds spent on each of its parts so far, and figures of learning (lines have the first)."""
         learner = self._learner
         total = sum(clock.values()) or 1.0
         split = " · ".join(f"{name} {seconds / total:.0%}" for name, seconds in clock.items())
         speed = f"{self._speed():,.0f} a second"
-        losses = f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}"
         if self._interactive:
             self._bar.update(self._task, completed=learner.progress, left=self._time_left())
             self._figures = Table.grid(padding=(0, 3))
             self._figures.add_row("turns", f"{learner.turns:,}", speed)
             self._figures.add_row("time", split)
-            policy = f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%} · explained {stats.explained_variance:.2f}"
-            self._figures.add_row("learning", losses, policy)
+            self._figures.add_row("learning", *learning)
             self._live.update(self._render())
         elif len(learner.evaluations) > self._evaluations_shown or learner.seconds - self._line_at >= SECONDS_BETWEEN_LINES:
             shares = learner.evaluations[-1]["win_share"] if len(learner.evaluations) > self._evaluations_shown else {}
             results = "".join(f" · {name} {share:.3f}" for name, share in shares.items())
             done = f"{learner.progress:4.0%} · {learner.turns:,} turns · {speed} · {self._time_left()}"
-            self.console.print(f"{done} · {split} · {losses}{results}", highlight=False, soft_wrap=True)
+            self.console.print(f"{done} · {split} · {learning[0]}{results}", highlight=False, soft_wrap=True)
             self._evaluations_shown, self._line_at = len(learner.evaluations), learner.seconds
 
     def _render(self) -> Group:

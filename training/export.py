@@ -37,7 +37,7 @@ from training.checkpoint import load_checkpoint
 from training.command import run_command
 from training.learner import Learner
 from training.network import ILLEGAL, position_words
-from training.train import OPPONENTS
+from training.run import OPPONENTS
 
 TOLERANCE = 1e-3
 """Largest difference between torch and onnxruntime that is put down to the order of float32 sums."""

@@ -10,30 +10,23 @@ Read this file from top to bottom to see what a run does; `rollout.py` plays, `p
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
-from jsonargparse import ArgumentError, ArgumentParser
 from torch.utils.tensorboard import SummaryWriter
 
-from rolit_env import make_agent, play_rounds
-from rolit_env.errors import ConfigError, OutputError
 from training import distributed
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
-from training.command import run_command
+from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import TrainConfig
 from training.display import Display
 from training.learner import Learner
 from training.ppo import UpdateStats, update
 from training.rollout import play
-
-OPPONENTS = ("random", "greedy", "positional")
 
 
 def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda: False) -> None:
@@ -85,7 +78,11 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
                 _evaluate(learner, writer)
                 clock["evaluate"] += time.monotonic() - learnt
                 learner.seconds = evaluated = time.monotonic() - begun
-            display.iteration(stats, clock)
+            display.iteration(
+                clock,
+                f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}",
+                f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%} · explained {stats.explained_variance:.2f}",
+            )
     if first:
         save_checkpoint(learner, run)
 
@@ -108,16 +105,8 @@ def _reports(learner: Learner, run: Path) -> Iterator[tuple[SummaryWriter, Displ
 
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:
     """Play the scripted agents and note the win shares."""
-    config = learner.config
-    agent = NetworkAgent(learner)
-    shares = {}
-    for name in OPPONENTS:
-        result = play_rounds(
-            [agent, make_agent(name)], config.evaluate_rounds, size=config.size, players=config.players, seed=config.seed
-        )
-        shares[name] = float(result.win_share[0])
-        writer.add_scalar(f"win_share/{name}", shares[name], learner.turns)
-    learner.evaluations.append({"turns": learner.turns, "seconds": learner.seconds, "win_share": shares})
+    for name, share in learner.evaluate(NetworkAgent(learner)).items():
+        writer.add_scalar(f"win_share/{name}", share, learner.turns)
 
 
 def _log_update(writer: SummaryWriter, learner: Learner, stats: UpdateStats, rate: float) -> None:
@@ -131,84 +120,21 @@ def start_run(config: TrainConfig, run: Path) -> Learner:
     """Make the run's folder and a fresh learner. Raises `OutputError` when the folder holds a run already."""
     if distributed.rank() > 0:
         return Learner.fresh(config)
-    if (run / FILE_NAME).exists():
-        raise OutputError(f"{run} holds a run already; go on with --resume {run}, or choose another folder with --run")
     learner = Learner.fresh(config)
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"the folder {run} can't be made ({error.strerror})") from None
+    make_folder(run, FILE_NAME)
     save_checkpoint(learner, run)  # an unwritable folder shows now, not at the end
     return learner
 
 
-@contextmanager
-def stop_on_interrupt() -> Iterator[Callable[[], bool]]:
-    """Within, the first Ctrl-C (or SIGTERM) ends training after the current iteration, and a second one breaks off."""
-    caught: list[int] = []
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        caught.append(number)
-        restore()
-
-    for number in before:
-        signal.signal(number, remember)
-    try:
-        yield lambda: bool(caught)
-    finally:
-        restore()
-
-
-def parser() -> ArgumentParser:
-    """Return the parser of a new run's command line."""
-    new_run = ArgumentParser(
-        prog="python -m training.train",
-        description="Train a Rolit policy by self-play PPO. Settings come from --config and from the options, which win.",
-        exit_on_error=False,
-        allow_abbrev=False,
-    )
-    new_run.add_argument("--config", action="config", help="YAML file with settings, such as configs/8x8-2p.yaml")
-    new_run.add_argument("--run", type=str | None, help="folder for checkpoint and logs (default: runs/ and the variant)")
-    new_run.add_argument(
-        "--resume", type=str | None, help="folder of a run to go on with; only --minutes and --turns go with it"
-    )
-    new_run.add_class_arguments(TrainConfig)
-    return new_run
-
-
-def resume_parser() -> ArgumentParser:
-    """Return the parser of a command line that goes on with a run."""
-    resumed = ArgumentParser(prog="python -m training.train", exit_on_error=False, allow_abbrev=False)
-    resumed.add_argument("--resume", type=str, required=True, help="folder of a run to go on with")
-    resumed.add_argument("--minutes", type=float | None, help="new budget in minutes, what is done included")
-    resumed.add_argument("--turns", type=int | None, help="new budget in turns, what is done included")
-    return resumed
-
-
-def prepare(argv: list[str]) -> tuple[Learner, Path]:
-    """Turn the command line into a learner and its folder. Raises the errors that `run_command` explains."""
-    if any(argument.split("=")[0] == "--resume" for argument in argv):
-        try:
-            options = resume_parser().parse_args(argv)
-        except ArgumentError as error:
-            raise ConfigError(f"{error}; with --resume RUN only --minutes and --turns may be given") from None
-        # The budget that is given replaces the other one.
-        budget = (
-            {"turns": options.turns} if options.turns else {"turns": 0, "minutes": options.minutes} if options.minutes else {}
-        )
-        return load_checkpoint(Path(options.resume), **budget), Path(options.resume)
-    settings = parser().parse_args(argv).as_dict()
-    run, resume, _ = (settings.pop(name) for name in ("run", "resume", "config"))
-    if resume:
-        raise ConfigError("a run is resumed by the option --resume, written in full; only --minutes and --turns go with it")
-    config = TrainConfig.from_dict(settings)
-    path = Path(run or f"runs/{config.variant.name}")
-    return start_run(config, path), path
+COMMAND = RunCommand(
+    program="python -m training.train",
+    description="Train a Rolit policy by self-play PPO. Settings come from --config and from the options, which win.",
+    example="configs/8x8-2p.yaml",
+    config=TrainConfig,
+    folder="runs/{name}",
+    start=start_run,
+    load=load_checkpoint,
+)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -217,7 +143,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    learner, run = prepare(argv)
+    learner, run = COMMAND.prepare(argv)
     with distributed.connected(), stop_on_interrupt() as should_stop:
         train(learner, run, should_stop)
     if distributed.rank() > 0:
