@@ -22,11 +22,12 @@ from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.errors import CheckpointError, ConfigError, DivergedError, OutputError, RolitError
 from rolit_env.torch_batch import TorchBatch
 from rolit_env.variant import all_variants
+from training import ntuple as ntuple_module
 from training import rollout as rollout_module
 from training import train as train_module
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
-from training.command import run_command
+from training.command import run_command, stop_on_interrupt
 from training.config import TrainConfig
 from training.device import pick_device
 from training.learner import Learner
@@ -520,18 +521,20 @@ def test_every_setting_can_stand_in_a_file(tmp_path):
         config = TrainConfig(bfloat16=bfloat16, seed=3)
         path = tmp_path / "all.yaml"
         path.write_text(yaml.safe_dump(config.to_dict()))
-        options = train_module.parser().parse_args(["--config", str(path)]).as_dict()
+        options = train_module.COMMAND.parser().parse_args(["--config", str(path)]).as_dict()
         assert TrainConfig.from_dict({key: options[key] for key in config.to_dict()}) == config
 
 
 def test_every_config_in_the_repository_loads(request):
     paths = sorted((request.config.rootpath / "configs").glob("*.yaml"))
-    assert {path.stem for path in paths} == {variant.name for variant in all_variants()}
+    names = {variant.name for variant in all_variants()}
+    assert {path.stem for path in paths} == names | {f"{name}-ntuple" for name in names}
     for path in paths:
-        options = train_module.parser().parse_args(["--config", str(path)]).as_dict()
+        command = ntuple_module.COMMAND if path.stem.endswith("-ntuple") else train_module.COMMAND
+        options = command.parser().parse_args(["--config", str(path)]).as_dict()
         for key in ("run", "config", "resume"):
             options.pop(key)
-        assert TrainConfig.from_dict(options).variant.name == path.stem
+        assert command.config.from_dict(options).variant.name == path.stem.removesuffix("-ntuple")
 
 
 def test_ctrl_c_ends_after_the_iteration_and_saves(tmp_path):
@@ -556,7 +559,7 @@ def test_the_second_ctrl_c_breaks_off_and_handlers_come_back(request):
     before = signal.default_int_handler
     found = signal.signal(signal.SIGINT, before)
     request.addfinalizer(lambda: signal.signal(signal.SIGINT, found))
-    with train_module.stop_on_interrupt() as should_stop:
+    with stop_on_interrupt() as should_stop:
         assert not should_stop()
         os.kill(os.getpid(), signal.SIGINT)
         assert should_stop()

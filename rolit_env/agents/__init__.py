@@ -9,11 +9,22 @@ from typing import Any, get_args
 
 from rolit_env.agents.base import Agent
 from rolit_env.agents.mcts import MctsAgent
+from rolit_env.agents.ntuple import NTupleAgent
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import GreedyAgent, PositionalAgent, RandomAgent
 from rolit_env.errors import AgentError
 
-__all__ = ["AGENTS", "Agent", "GreedyAgent", "MctsAgent", "PolicyAgent", "PositionalAgent", "RandomAgent", "make_agent"]
+__all__ = [
+    "AGENTS",
+    "Agent",
+    "GreedyAgent",
+    "MctsAgent",
+    "NTupleAgent",
+    "PolicyAgent",
+    "PositionalAgent",
+    "RandomAgent",
+    "make_agent",
+]
 
 AGENTS: dict[str, Callable[..., Agent]] = {
     "random": RandomAgent,
@@ -21,28 +32,33 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "positional": PositionalAgent,
     "mcts": MctsAgent,
 }
-"""The agents that have a name; a path that ends in `.onnx` is one more kind."""
+"""The agents that have a name; files are one more kind."""
+
+FILES: dict[str, Callable[..., Agent]] = {".onnx": PolicyAgent, ".safetensors": NTupleAgent}
+"""The agents that come from a file, by its ending: an exported policy, n-tuple tables (which may follow `ntuple:`)."""
 
 
 def make_agent(description: str) -> Agent:
     """Build an agent from `name` or `name:option=value,option=value`.
 
     Args:
-        description: A key of `AGENTS`, or the path of an exported policy (`FILE.onnx`), with options or without.
+        description: A key of `AGENTS`, or the path of an exported policy (`FILE.onnx`) or of n-tuple tables
+            (`ntuple:FILE.safetensors`), with options or without.
 
     Raises:
         AgentError: for an unknown name or option, or a value of the wrong type; the sentence lists what is known.
-        ModelFileError: for a policy file that can't be used.
+        ModelFileError: for a file that can't be used.
     """
     name, _, text = description.partition(":")
     if name in AGENTS:  # first, because the value of an option may be a policy's path
         return AGENTS[name](**_parse_options(AGENTS[name], name, text))
-    # The last ".onnx" that ends the text or a colon follows: a path may hold colons, and the ending more than once.
-    policy = re.fullmatch(r"(.+\.onnx)(?::(.*))?", description)
-    if not policy:
-        raise AgentError(f"there is no agent {name!r}; known are {', '.join(AGENTS)}, and paths that end in .onnx")
-    path, text = policy.groups(default="")
-    return PolicyAgent(path, **_parse_options(PolicyAgent, path, text, given=("path",)))
+    # The last ending that ends the text or a colon follows: a path may hold colons, and the ending more than once.
+    file = re.fullmatch(rf"(?:ntuple:)?(.+({'|'.join(map(re.escape, FILES))}))(?::(.*))?", description)
+    if not file:
+        known = f"{', '.join(AGENTS)}, and paths that end in {' or '.join(FILES)}"
+        raise AgentError(f"there is no agent {name!r}; known are {known}")
+    path, ending, text = file.groups(default="")
+    return FILES[ending](path, **_parse_options(FILES[ending], path, text, given=("path",)))
 
 
 def _parse_options(factory: Callable[..., Agent], name: str, text: str, given: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
+from rolit_env.agents.card import card_variant, check_sum, read_card
 from rolit_env.batch import GameBatch
-from rolit_env.errors import AgentError, ModelFileError, RolitError, VariantError
-from rolit_env.variant import Variant, variant
+from rolit_env.errors import AgentError, ModelFileError, VariantError
+from rolit_env.variant import Variant
 
 OBSERVATION_VERSION = 1
 """Version of what a policy sees: int8 planes [4, n, n], own balls first, then the others in turn order, then neutral."""
@@ -41,7 +40,8 @@ class PolicyAgent(Agent):
             raise ModelFileError(f"there is no policy file {self.path}")
         self.card = read_card(self.path)
         self.variant = card_variant(self.card, self.path)
-        _check_sum(self.card, self.path)
+        _check_version(self.card, self.path)
+        check_sum(self.card, self.path)
         self._session = _open_session(self.path)
         _check_signature(self._session, self.variant, self.path)
 
@@ -82,40 +82,10 @@ class PolicyAgent(Agent):
         return actions
 
 
-def read_card(path: Path) -> dict[str, Any]:
-    """Return the card beside a policy file. Raises `ModelFileError`."""
-    card_path = path.with_suffix(".json")
-    try:
-        card = json.loads(card_path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelFileError(f"{path} has no card: {card_path} must lie beside it") from None
-    except (OSError, ValueError, RecursionError) as error:
-        raise ModelFileError(f"the card {card_path} can't be read as JSON ({error})") from None
-    if not isinstance(card, dict):
-        raise ModelFileError(f"the card {card_path} must be a JSON object")
-    return card
-
-
-def card_variant(card: dict[str, Any], path: Path) -> Variant:
-    """Return the variant a card names, after checking its observation version. Raises `ModelFileError`."""
-    try:
-        chosen = variant(card["variant"]["size"], card["variant"]["players"])
-        version = card["observation_version"]
-    except (KeyError, TypeError, RolitError) as error:
-        raise ModelFileError(f"the card of {path} must name a variant and an observation version ({error!r})") from None
+def _check_version(card: dict[str, Any], path: Path) -> None:
+    version = card.get("observation_version")
     if version != OBSERVATION_VERSION:
         raise ModelFileError(f"{path} needs observation version {version}; this release has version {OBSERVATION_VERSION}")
-    return chosen
-
-
-def _check_sum(card: dict[str, Any], path: Path) -> None:
-    # Model and card are two files; the sum tells when one was replaced and the other was not. Cards by hand may lack it.
-    try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError as error:
-        raise ModelFileError(f"{path} can't be read ({error.strerror})") from None
-    if card.get("sha256", found) != found:
-        raise ModelFileError(f"{path} is not the file its card describes (SHA-256 sums differ); export both again")
 
 
 def _open_session(path: Path) -> Any:

@@ -1,0 +1,174 @@
+"""N-tuple tables from a file and its card, and the agent that plays by them: one turn ahead, with numba alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from rolit_env.agents.base import Agent
+from rolit_env.agents.card import card_variant, check_sum, read_card
+from rolit_env.batch import GameBatch
+from rolit_env.errors import ModelFileError, OutputError, VariantError
+from rolit_env.search.ntuple import TupleSet, choose_best, tuple_set
+from rolit_env.variant import Variant, variant
+
+FORMAT = "rolit-ntuple-1"
+
+TUPLES = {
+    8: (
+        "a1 b1 c1 d1 e1 f1 g1 h1 b2 g2",
+        "a2 b2 c2 d2 e2 f2 g2 h2",
+        "a3 b3 c3 d3 e3 f3 g3 h3",
+        "a4 b4 c4 d4 e4 f4 g4 h4",
+        "a1 b2 c3 d4 e5 f6 g7 h8",
+        "b1 c2 d3 e4 f5 g6 h7",
+        "c1 d2 e3 f4 g5 h6",
+        "d1 e2 f3 g4 h5",
+        "e1 f2 g3 h4",
+        "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
+        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
+        "c1 d1 e1 f1 c2 d2 e2 f2",
+        "b2 c2 d2 e2 b3 c3 d3 e3",
+        "c3 d3 e3 f3 c4 d4 e4 f4",
+    ),
+    6: (
+        "a1 b1 c1 d1 e1 f1 b2 e2",
+        "a2 b2 c2 d2 e2 f2",
+        "a3 b3 c3 d3 e3 f3",
+        "a1 b2 c3 d4 e5 f6",
+        "b1 c2 d3 e4 f5",
+        "c1 d2 e3 f4",
+        "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
+        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
+        "b2 c2 d2 e2 b3 c3 d3 e3",
+    ),
+    4: (
+        "a1 b1 c1 d1 a2 b2 c2 d2",
+        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
+        "a1 b1 c1 d1 a2 b2 c2 d2 a3 b3",
+        "a1 b2 c3 d4 b1 c2 d3",
+    ),
+}
+"""The tuples for each size where none are given: edges with their neighbours, lines, diagonals and corners."""
+
+
+@dataclass(frozen=True)
+class NTuples:
+    """The tables of a variant.
+
+    Attributes:
+        variant: What they were made for.
+        tuples: The tuples, each written as its cells.
+        layout: The tuples on the board.
+        weights: float32 [H, R, W]: for each phase of the round, each seat that has tables, all weights.
+    """
+
+    variant: Variant
+    tuples: tuple[str, ...]
+    layout: TupleSet
+    weights: npt.NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, chosen: Variant, tuples: tuple[str, ...], phases: int) -> Self:
+        """Return tables in which all weights are 0. Raises as `tuple_set` does."""
+        layout = tuple_set(tuples, chosen.size)
+        seats = 1 if chosen.players == 2 else chosen.players
+        return cls(chosen, tuples, layout, np.zeros((phases, seats, layout.size), np.float32))
+
+    @property
+    def phase_of_turn(self) -> npt.NDArray[np.int64]:
+        """The phase of each turn of a round, int64 [n·n − 4]: parts of equal length, as nearly as can be."""
+        return np.arange(self.variant.plies) * len(self.weights) // self.variant.plies
+
+    def save(self, path: Path) -> None:
+        """Write the tables, halves of float32 being precise enough for play. Raises `OutputError`."""
+        description = {
+            "size": self.variant.size,
+            "players": self.variant.players,
+            "tuples": self.tuples,
+            "phases": len(self.weights),
+        }
+        try:
+            save_file(
+                {"weights": self.weights.astype(np.float16)},
+                path,
+                metadata={"format": FORMAT, "tables": json.dumps(description)},
+            )
+        except (OSError, SafetensorError) as error:
+            raise OutputError(f"{path} can't be written ({error})") from None
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote. Raises `ModelFileError` for a file that is cut short, foreign or contradicts itself."""
+        try:
+            with safe_open(path, framework="numpy") as file:
+                metadata = file.metadata() or {}
+                weights = file.get_tensor("weights")
+            description = json.loads(metadata["tables"]) if metadata.get("format") == FORMAT else None
+        except (SafetensorError, OSError, ValueError, KeyError) as error:
+            raise ModelFileError(f"{path} is cut short or no file of n-tuple tables ({error})") from None
+        if not isinstance(description, dict):
+            raise ModelFileError(f"{path} holds no n-tuple tables (it lacks the mark {FORMAT})")
+        try:
+            chosen = variant(description["size"], description["players"])
+            loaded = cls.empty(chosen, tuple(description["tuples"]), description["phases"])
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ModelFileError(f"{path} describes no tables that can be played ({error})") from None
+        if weights.shape != loaded.weights.shape or weights.dtype != np.float16 or not np.isfinite(weights).all():
+            raise ModelFileError(f"{path} must hold finite float16 weights of shape {loaded.weights.shape}")
+        loaded.weights[:] = weights
+        return loaded
+
+
+class NTupleAgent(Agent):
+    """Plays the turn after which its tables promise most, looking no further.
+
+    Args:
+        path: The `.safetensors` file; its card lies beside it under the same name with the ending `.json`.
+
+    Raises:
+        ModelFileError: when the file or its card is missing, cut short, foreign, or they don't fit each other.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.name = f"ntuple:{self.path}"
+        if not self.path.is_file():
+            raise ModelFileError(f"there is no file of n-tuple tables {self.path}")
+        self.card = read_card(self.path)
+        self.ntuples = NTuples.load(self.path)
+        if card_variant(self.card, self.path) != self.ntuples.variant:
+            raise ModelFileError(f"{self.path} holds tables for {self.ntuples.variant.name}, and its card says otherwise")
+        check_sum(self.card, self.path)
+
+    @classmethod
+    def of(cls, ntuples: NTuples, name: str = "ntuple") -> Self:
+        """Return the agent of tables that are in memory; it follows them when they change."""
+        agent = cls.__new__(cls)
+        agent.name, agent.ntuples = name, ntuples
+        return agent
+
+    def check_variant(self, variant: Variant) -> None:
+        """Raise `VariantError` when the tables are for another variant."""
+        made_for = self.ntuples.variant
+        if variant != made_for:
+            raise VariantError(
+                f"{self.name} was made for {made_for.name} and can't play {variant.name}; "
+                f"it plays size {made_for.size} with {made_for.players} players"
+            )
+
+    def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return the actions after which the mover's value is highest, int64 [B]."""
+        self.check_variant(games.variant)
+        games.refuse_when_over()
+        weights = self.ntuples.weights[self.ntuples.phase_of_turn[games.ply], -1]
+        cells = np.empty(len(games), np.int64)
+        choose_best(games.view(), games.variant.size, self.ntuples.layout, weights, cells)
+        return cells

@@ -1,0 +1,159 @@
+"""Values of positions from n-tuple tables: two words come in, the logit of a seat's expected win share goes out.
+
+An n-tuple is a few cells whose contents, each empty, the seat's own or any other ball, are the digits of a number in base 3.
+That number picks a weight from the tuple's table, and the weights of all tuples add up to the logit. Each tuple lies on the
+board in all eight symmetries, and all its placements share a table, so there are only as many tables as `TupleSet.tuples`.
+
+A position is valued after a turn. The tables differ by phase of the round and by how soon the seat moves again; with two
+players only that of the seat that has just moved is kept, because the other's logit is the negative.
+
+Legend: L lanes, one for each placement and some idle; W weights of all tables together; R seats that have tables of their
+own, all of them or, with two players, 1.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from numba import float32, int64, uint16, uint64
+from numba.extending import register_jitable
+
+from rolit_env.errors import OptionError
+from rolit_env.kernel import kernel
+from rolit_env.notation import parse_cell
+from rolit_env.search.position import legal_cells, lowest, number, rolled_balls
+from rolit_env.symmetry import cell_permutations
+
+LANES = 64
+"""Placements at most, L: two vectors of 32 numbers, whose loops are unrolled."""
+
+LONGEST = 10
+"""Cells of a tuple at most: the number of one must fit 16 bits."""
+
+FOURS = 16
+"""Groups of four neighbouring bits in a word."""
+
+
+class TupleSet(NamedTuple):
+    """Tuples laid out on a board, ready for kernels; make it with `tuple_set`.
+
+    Attributes:
+        digits: What the balls of one seat on four neighbouring cells add to each lane's number, uint16 [FOURS, 16, L].
+        offsets: Where each lane's table begins, int64 [L]. Tables begin at 1: the weight 0 is that of idle lanes.
+        placements: Lanes in use.
+        size: Weights of all tables, W.
+    """
+
+    digits: npt.NDArray[np.uint16]
+    offsets: npt.NDArray[np.int64]
+    placements: int
+    size: int
+
+
+@cache
+def placements(cells: tuple[int, ...], size: int) -> tuple[tuple[int, ...], ...]:
+    """Return a tuple's cells in each symmetry in which they cover other cells than in those before."""
+    found: dict[frozenset[int], tuple[int, ...]] = {}
+    for permutation in cell_permutations(size):
+        placed = tuple(int(permutation[cell]) for cell in cells)
+        found.setdefault(frozenset(placed), placed)
+    return tuple(found.values())
+
+
+@cache
+def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
+    """Lay out tuples, each written as its cells (`"a1 b1 c1 d1"`), on a board.
+
+    Raises:
+        ActionError: for what is no cell.
+        OptionError: for a tuple without cells, with too many or one twice, or for more than `LANES` placements in all.
+    """
+    digits = np.zeros((FOURS, 16, LANES), np.uint16)
+    offsets = np.zeros(LANES, np.int64)
+    lane, end = 0, 1
+    for text in tuples:
+        cells = tuple(parse_cell(name, size) for name in text.split())
+        if not 1 <= len(set(cells)) == len(cells) <= LONGEST:
+            raise OptionError(f"{text!r} is no tuple; allowed are 1 to {LONGEST} different cells")
+        for placed in placements(cells, size):
+            if lane == LANES:
+                raise OptionError(f"{len(tuples)} tuples have too many placements; allowed are {LANES} in all symmetries")
+            offsets[lane] = end
+            for place, cell in enumerate(placed):
+                for four in range(16):
+                    digits[cell // 4, four, lane] += 3**place * (four >> cell % 4 & 1)
+            lane += 1
+        end += 3 ** len(cells)
+    return TupleSet(digits, offsets, lane, end)
+
+
+@register_jitable
+def find_numbers(own: Any, others: Any, digits: Any, numbers: Any) -> None:
+    """Write the number in each lane, uint16 [L], for a seat with the balls `own`; `others` are all other balls."""
+    for lane in range(LANES):
+        found = uint16(0)
+        for four in range(FOURS):
+            mine = int64((own >> uint64(4 * four)) & uint64(15))
+            theirs = int64((others >> uint64(4 * four)) & uint64(15))
+            found += digits[four, mine, lane] + uint16(2) * digits[four, theirs, lane]
+        numbers[lane] = found
+
+
+@register_jitable
+def change_numbers(before: Any, move: Any, rolled: Any, digits: Any, numbers: Any) -> None:
+    """Write the numbers after the seat's turn: `move` is a word of one cell, `before` are the numbers before it."""
+    for lane in range(LANES):
+        numbers[lane] = before[lane]
+    changed = move | rolled
+    four = 0
+    while changed:
+        if changed & uint64(15):
+            added, flipped = int64(move & uint64(15)), int64(rolled & uint64(15))
+            for lane in range(LANES):
+                numbers[lane] += digits[four, added, lane] - digits[four, flipped, lane]  # from digit 2 to digit 1
+        changed >>= uint64(4)
+        move >>= uint64(4)
+        rolled >>= uint64(4)
+        four += 1
+
+
+@register_jitable(fastmath={"reassoc", "nsz"})  # or the sum would be taken one by one
+def add_up(numbers: Any, offsets: Any, weights: Any) -> Any:
+    """Return the sum of the weights, float32 [W], that the numbers pick: a logit."""
+    logit = float32(0)
+    for lane in range(LANES):
+        logit += weights[offsets[lane] + numbers[lane]]
+    return logit
+
+
+@register_jitable
+def best_cell(own: Any, others: Any, size: int, tuples: TupleSet, weights: Any, before: Any, numbers: Any) -> Any:
+    """Return the mover's cell with the highest logit after its turn, and that logit, looking no turn further.
+
+    `weights`, float32 [W], are those of the turn's phase for the seat that has just moved; `before` and `numbers` are scratch,
+    uint16 [L].
+    """
+    find_numbers(own, others, tuples.digits, before)
+    best, highest = uint64(0), float32(-np.inf)
+    left = legal_cells(own, others, size)
+    while left:
+        move = lowest(left)
+        left ^= move
+        change_numbers(before, move, rolled_balls(number(move), own, others, size), tuples.digits, numbers)
+        logit = add_up(numbers, tuples.offsets, weights)
+        if logit > highest:
+            best, highest = number(move), logit
+    return best, highest
+
+
+@kernel
+def choose_best(view: Any, size: int, tuples: TupleSet, weights: Any, cells: Any) -> None:
+    """Write the best cell of each game, int64 [B], for `view`, uint64 [B, 4], as `best_cell` does."""
+    before, numbers = np.empty(LANES, np.uint16), np.empty(LANES, np.uint16)
+    for game in range(view.shape[0]):
+        others = view[game, 1] | view[game, 2] | view[game, 3]
+        cell, _ = best_cell(view[game, 0], others, size, tuples, weights, before, numbers)
+        cells[game] = int64(cell)
