@@ -12,17 +12,24 @@ from rolit_env.agents.mcts import MctsAgent
 from rolit_env.agents.ntuple import NTupleAgent
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import GreedyAgent, PositionalAgent, RandomAgent
+from rolit_env.agents.search import AlphaBetaAgent, BestReplyAgent, MaxNAgent, ParanoidAgent, SearchAgent, SearchResult
 from rolit_env.errors import AgentError
 
 __all__ = [
     "AGENTS",
     "Agent",
+    "AlphaBetaAgent",
+    "BestReplyAgent",
     "GreedyAgent",
+    "MaxNAgent",
     "MctsAgent",
     "NTupleAgent",
+    "ParanoidAgent",
     "PolicyAgent",
     "PositionalAgent",
     "RandomAgent",
+    "SearchAgent",
+    "SearchResult",
     "make_agent",
 ]
 
@@ -30,6 +37,10 @@ AGENTS: dict[str, Callable[..., Agent]] = {
     "random": RandomAgent,
     "greedy": GreedyAgent,
     "positional": PositionalAgent,
+    "alphabeta": AlphaBetaAgent,
+    "paranoid": ParanoidAgent,
+    "maxn": MaxNAgent,
+    "brs": BestReplyAgent,
     "mcts": MctsAgent,
 }
 """The agents that have a name; files are one more kind."""

@@ -18,6 +18,7 @@ from numba.extending import register_jitable
 
 from rolit_env.bits import popcount
 from rolit_env.kernel import kernel
+from rolit_env.search import solver
 from rolit_env.search.children import pair_children, whole
 from rolit_env.search.evaluation import pair_values
 from rolit_env.search.position import empty_count
@@ -83,7 +84,7 @@ def search_pairs(
         evaluation: Of the leaves.
         memory: To work with.
         best: All cells of the highest value, a word for each position, uint64 [B]; written, as are the others.
-        values: That value, int64 [B].
+        values: That value, int64 [B, 4], in the first column.
         depths: The depth of the last search that was finished, int64 [B].
         nodes: Positions looked at, int64 [B].
     """
@@ -92,12 +93,12 @@ def search_pairs(
         left = empty_count(own, other, neutral, uint64(0), size)
         memory.control[NODES] = 0
         if left <= exact:
-            memory.solver[0] = 0
-            best[at], values[at] = _solve(own, other, neutral, left, size, memory)
-            depths[at], nodes[at] = left, memory.solver[0]
+            memory.solver[solver.NODES] = 0
+            best[at], values[at, 0] = _solve(own, other, neutral, left, size, memory)
+            depths[at], nodes[at] = left, memory.solver[solver.NODES]
             continue
         memory.control[SEARCH] += 1
-        best[at], values[at] = _root(own, other, neutral, int64(1), left, uint64(0), size, evaluation, memory)
+        best[at], values[at, 0] = _root(own, other, neutral, int64(1), left, uint64(0), size, evaluation, memory)
         depths[at] = 1
         for deeper in range(2, min(depth, left) + 1):
             if _stopped(memory):
@@ -105,7 +106,7 @@ def search_pairs(
             cells, value = _root(own, other, neutral, int64(deeper), left, best[at], size, evaluation, memory)
             if _stopped(memory):
                 break
-            best[at], values[at], depths[at] = cells, value, deeper
+            best[at], values[at, 0], depths[at] = cells, value, deeper
         nodes[at] = memory.control[NODES]
 
 
