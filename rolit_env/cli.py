@@ -442,16 +442,18 @@ def _print_exam(result: ExamResult) -> None:
     console.width = max(console.width, 80) if console.is_terminal else 200
     half_width = "+-" if console.options.ascii_only else "±"
 
-    def cell(figure: str, interval: float | None, digits: str) -> str:
-        return figure if interval is None else f"{figure} {half_width} {digits}"
+    def percent(share: float, interval: float | None) -> str:
+        # 100 % is said of nothing less.
+        text = "100" if share == 1 else f"{min(100 * share, 99.9):.1f}"
+        return f"{text} %" if interval is None else f"{text} {half_width} {100 * interval:.1f} %"
 
     def row(name: str, one: Score) -> None:
         table.add_row(
             name,
-            cell(_share(one.kept), one.kept_interval, _share(one.kept_interval or 0)),
-            _share(one.par),
-            cell(_share(one.outcome_kept), one.outcome_interval, _share(one.outcome_interval or 0)),
-            cell(f"{one.lost:.2f}", one.lost_interval, f"{one.lost_interval or 0:.2f}"),
+            percent(one.kept, one.kept_interval),
+            percent(one.par, None),
+            percent(one.outcome_kept, one.outcome_interval),
+            f"{one.lost:.2f}" if one.lost_interval is None else f"{one.lost:.2f} {half_width} {one.lost_interval:.2f}",
             f"{one.positions:,}",
         )
 

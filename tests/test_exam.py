@@ -229,10 +229,25 @@ def test_the_command_prints_and_writes_the_marks(capsys, monkeypatch, tmp_path):
     result = take_exam("positional", size=4, starter="green").to_dict()
     assert report["result"] == json.loads(json.dumps(result))
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith(" ")}
-    assert rows["all"][1] == f"{result['overall']['kept']:.3f}".removeprefix("0")
+    assert rows["all"][1] == f"{100 * result['overall']['kept']:.1f}"
+    assert rows["1"][2:4] == ["100", "%"]
     assert rows["all"][-1] == "41,481"
     assert rows["12"][-1] == "1"
     assert rows["own"][-1] == f"{result['own_play']['positions']:,}"
+
+
+def test_only_all_is_100_percent(capsys, monkeypatch):
+    solved = small_board()
+    perfect = Knowing(solved)
+    monkeypatch.setattr(cli, "make_agent", lambda description: perfect)
+    assert cli.main(["exam", "knowing", "--size", "4"]) == 0
+    assert capsys.readouterr().out.count(" 100 % ") >= 2 * 14
+    number = int(np.flatnonzero(solved.values.min(axis=1, where=solved.values != ILLEGAL, initial=99) < solved.best())[0])
+    row = np.where(solved.values[number] == ILLEGAL, 99, solved.values[number])
+    perfect.moves[tuple(solved.words[number].tolist())] = int(row.argmin())
+    assert cli.main(["exam", "knowing", "--size", "4"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(" all "))
+    assert line.split()[1:3] == ["99.9", "%"]
 
 
 def test_the_command_makes_endgames(capsys, tmp_path):
