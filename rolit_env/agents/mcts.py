@@ -15,6 +15,7 @@ from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError
 from rolit_env.search import mcts
 from rolit_env.search.mcts import Formula, Leaves, Playouts
+from rolit_env.search.solver import make_memory, solve_moves
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
 from rolit_env.variant import Variant
 
@@ -23,8 +24,11 @@ SIMULATIONS = 800
 
 PLAYOUTS = ("random", "graded")
 
-EXPLORE = 0.5
-EXPLORE_PRIORS = 1.0
+EXPLORE, EXPLORE_PRIORS = 0.5, 1.0
+
+EXACT = 8
+MOST_EXACT = 14
+"""Empty cells that take some ten milliseconds to solve; each one more takes about three times as long."""
 
 GROUP = 64
 """Games searched side by side with playouts: enough for vector loops, few enough for their trees to stay in cache."""
@@ -55,6 +59,8 @@ class MctsAgent(Agent):
         playouts: `random`, or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
             next to a corner last.
         policy: Path of a policy file, `.onnx`; there are no playouts then.
+        exact: With so many empty cells or fewer, two players' moves are solved instead (8), which is faster then. The end of
+            a round of more players depends on how others choose among moves that are alike to them, so it is searched.
 
     Raises:
         AgentError: for budgets, weights or playouts that can't be.
@@ -68,6 +74,7 @@ class MctsAgent(Agent):
         explore: float | None = None,
         playouts: str | None = None,
         policy: str | None = None,
+        exact: int | None = None,
     ) -> None:
         if simulations is not None and not 1 <= simulations <= 10**9:
             raise AgentError(f"simulations={simulations} does not exist; allowed are ints from 1 to a billion")
@@ -78,13 +85,23 @@ class MctsAgent(Agent):
         if playouts is not None and (playouts not in PLAYOUTS or policy is not None):
             allowed = " and ".join(PLAYOUTS) if policy is None else "none beside a policy"
             raise AgentError(f"playouts={playouts} does not exist; allowed are {allowed}")
+        if exact is not None and not 0 <= exact <= MOST_EXACT:
+            raise AgentError(f"exact={exact} does not exist; allowed are ints from 0 to {MOST_EXACT}")
         if simulations is None and seconds is None:
             simulations = SIMULATIONS
-        options = {"simulations": simulations, "seconds": seconds, "explore": explore, "playouts": playouts, "policy": policy}
+        options = {
+            "simulations": simulations,
+            "seconds": seconds,
+            "explore": explore,
+            "playouts": playouts,
+            "policy": policy,
+            "exact": exact,
+        }
         self._options = {key: value for key, value in options.items() if value is not None}
         self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.simulations = simulations
         self.seconds = seconds
+        self.exact = EXACT if exact is None else exact
         self.graded = playouts == "graded"
         self.policy = PolicyAgent(policy) if policy is not None else None
         usual = EXPLORE if policy is None else EXPLORE_PRIORS
@@ -107,6 +124,11 @@ class MctsAgent(Agent):
         self.check_variant(games.variant)
         games.refuse_when_over()
         actions = np.empty(len(games), np.int64)
+        if games.variant.players == 2 and games.plies - games.ply <= self.exact:
+            values = np.empty((len(games), games.variant.cells), np.int8)
+            solve_moves(games.view(), games.variant.size, values, make_memory())
+            best: npt.NDArray[np.int64] = values.argmax(axis=1)
+            return best
         now = games.variant, len(games)
         kept = self._kept if self._kept_for == now else []
         self._kept, self._kept_for = [], now
