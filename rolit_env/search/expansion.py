@@ -52,7 +52,8 @@ def play_all(words: Words, size: int) -> tuple[Numbers, Numbers, Words]:
     own, following, third, fourth = words.T
     legal = rules.legal_cells(own, following | third | fourth, g)
     position, cell = np.nonzero((legal[:, None] >> np.arange(size * size, dtype=np.uint64)) & np.uint64(1))
-    mine, second, third, fourth = rules.put_ball(cell.astype(np.uint64), *words[position].T, g)
+    own, following, third, fourth = words[position].T
+    mine, second, third, fourth = rules.put_ball(cell.astype(np.uint64), own, following, third, fourth, g)
     return position, cell, np.stack([second, mine, third, fourth], axis=1)
 
 

@@ -61,4 +61,5 @@ class SolvedPositions:
 
 def empty_cells(words: Words, size: int) -> npt.NDArray[np.int64]:
     """Return the number of empty cells of each position, uint64 [N, 4], as int64 [N]."""
-    return size * size - np.bitwise_count(np.bitwise_or.reduce(words, axis=1)).astype(np.int64)
+    empties: npt.NDArray[np.int64] = size * size - np.bitwise_count(np.bitwise_or.reduce(words, axis=1)).astype(np.int64)
+    return empties
