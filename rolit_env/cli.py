@@ -443,8 +443,9 @@ def _print_exam(result: ExamResult) -> None:
     half_width = "+-" if console.options.ascii_only else "±"
 
     def percent(share: float, interval: float | None) -> str:
-        # 100 % is said of nothing less.
-        text = "100" if share == 1 else f"{min(100 * share, 99.9):.1f}"
+        # 100 % is said of nothing less, and one position of many thousands shows.
+        digits = 2 if result.complete else 1
+        text = "100" if share == 1 else f"{min(100 * share, 100 - 0.1**digits):.{digits}f}"
         return f"{text} %" if interval is None else f"{text} {half_width} {100 * interval:.1f} %"
 
     def row(name: str, one: Score) -> None:

@@ -229,7 +229,7 @@ def test_the_command_prints_and_writes_the_marks(capsys, monkeypatch, tmp_path):
     result = take_exam("positional", size=4, starter="green").to_dict()
     assert report["result"] == json.loads(json.dumps(result))
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line.startswith(" ")}
-    assert rows["all"][1] == f"{100 * result['overall']['kept']:.1f}"
+    assert rows["all"][1] == f"{100 * result['overall']['kept']:.2f}"
     assert rows["1"][2:4] == ["100", "%"]
     assert rows["all"][-1] == "41,481"
     assert rows["12"][-1] == "1"
@@ -247,7 +247,7 @@ def test_only_all_is_100_percent(capsys, monkeypatch):
     perfect.moves[tuple(solved.words[number].tolist())] = int(row.argmin())
     assert cli.main(["exam", "knowing", "--size", "4"]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith(" all "))
-    assert line.split()[1:3] == ["99.9", "%"]
+    assert line.split()[1:3] == ["99.99", "%"]
 
 
 def test_the_command_makes_endgames(capsys, tmp_path):
