@@ -220,7 +220,8 @@ def describe(solution: Solution, board: Board) -> str:
         balls = ", ".join(f"{color} {solution.counts[color]}" for color in board.variant.colors)
         return f"{' and '.join(leaders)} {'share the win' if len(leaders) > 1 else 'wins'}: {balls}"
     if solution.value is None:
-        return f"{mover}'s balls minus the other's are from {solution.low} to {solution.high}"
+        others = "the other's" if board.players == 2 else "the most of another"
+        return f"{mover}'s balls minus {others} are from {solution.low} to {solution.high}"
     if solution.value == 0:
         return "nobody wins: both have the same number of balls"
     first, second = board.variant.colors if board.variant.colors[0] == board.starter else board.variant.colors[::-1]
@@ -284,7 +285,8 @@ class _Task:
         """Return what is known now."""
         moves = dict(zip(self.actions, self.bounds, strict=True))
         nodes = int(self.memory[solver.NODES])
-        return Solution(self.colors[0], *self.value(), self.best(), moves, self.counts, self.complete, nodes, seconds)
+        counts = self.counts if self.complete else None
+        return Solution(self.colors[0], *self.value(), self.best(), moves, counts, self.complete, nodes, seconds)
 
 
 class _PairTask(_Task):
@@ -369,5 +371,7 @@ class _ManyTask(_Task):
         return self.bounds[self.liked.index(max(self.liked))] if self.complete else self.unknown
 
     def best(self) -> tuple[int, ...]:
-        """Return the actions that the mover likes best, the lowest first."""
+        """Return the actions that the mover likes best, the lowest first; none while others might be liked better."""
+        if not self.complete:
+            return ()
         return tuple(action for action, liked in zip(self.actions, self.liked, strict=True) if liked == max(self.liked))

@@ -10,6 +10,7 @@ import pytest
 from numba import int64
 
 from rolit_env import Board, GameBatch, cli, rules
+from rolit_env import solve as solve_module
 from rolit_env.bits import cells_of, popcount
 from rolit_env.errors import OptionError, RoundOverError, SolveError, VariantError
 from rolit_env.kernel import kernel
@@ -175,6 +176,20 @@ def test_the_time_limit_gives_bounds():
     assert solution.value is None
     assert solution.low < solution.high
     assert solution.best == ()
+
+
+def test_the_time_limit_leaves_nothing_half_known_of_many(monkeypatch):
+    board = endgames(8, 4, 9, 1)[0].board(0)
+    finished = solve_module._ManyTask.run
+
+    def run(task):
+        task.memory[solver.STOP] = 1
+        finished(task)
+
+    monkeypatch.setattr(solve_module._ManyTask, "run", run)
+    solution = solve(board)
+    assert (solution.value, solution.best, solution.counts, solution.complete) == (None, (), None, False)
+    assert describe(solution, board).endswith("from -64 to 64")
 
 
 def test_an_interruption_stops_the_search():
