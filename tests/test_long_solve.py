@@ -246,7 +246,18 @@ def test_a_run_without_time_finds_nothing_and_loses_nothing(tmp_path, start):
     assert not run.run(seconds=0)
     assert run.answers == 0
     assert run.run()
+    assert run.bounds() == (-2, -2)
     assert run.run(seconds=0)
+
+
+def test_threads_look_at_different_positions(tmp_path, start):
+    run = LongSolve(tmp_path, start, 4, 6, entries=ENTRIES)
+    chosen = set()
+    for _ in range(3):
+        number, _ = run._choose(1)
+        chosen.add(number)
+        run._pending.add(number)
+    assert len(chosen) == 3
 
 
 def test_questions_part_what_is_left_and_ask_for_the_winner_first():
