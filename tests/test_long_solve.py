@@ -380,6 +380,18 @@ def test_the_verb_goes_on_with_a_run(capsys, tmp_path):
     assert report["best"]
 
 
+def test_ctrl_c_ends_a_run_with_a_word_about_it(capsys, monkeypatch, tmp_path):
+    def interrupt(now):
+        raise KeyboardInterrupt
+
+    words = view(later(6, 17, 6))
+    monkeypatch.setattr(cli, "solve_long", lambda *_, **__: LongSolve(tmp_path, words, 6, 3, 2, ENTRIES).run(report=interrupt))
+    code, out, err = run_cli(capsys, "solve", "--size", 6, "--resume", tmp_path)
+    assert (code, out) == (130, "")
+    assert err == f"stopped; what was found is in {tmp_path}, and the same command goes on\n"
+    assert LongSolve(tmp_path, words, 6, entries=ENTRIES).run()
+
+
 def test_the_verb_stores_all_of_4x4(capsys, tmp_path):
     assert run_cli(capsys, "solve", "--size", 4, "--store", tmp_path / "all.npz") == (0, "", "")
     made, shipped = SolvedPositions.load(tmp_path / "all.npz"), small_board()
