@@ -57,10 +57,14 @@ class SearchAgent(Agent):
             first. With none, the default depth.
         exact: With so many empty cells or fewer the whole rest of the round is searched, whatever the budget.
 
+    Attributes:
+        evaluation: What values the leaves; None for the one made by hand, which differs from variant to variant.
+
     Raises:
         AgentError: for budgets that can't be.
     """
 
+    evaluation: Evaluation | None = None
     kind: str
     default_depth: int
     default_exact: int
@@ -147,7 +151,7 @@ class SearchAgent(Agent):
         """Return a function that searches positions: it takes them and the arrays to write to."""
 
     def _evaluation(self, variant: Variant) -> Evaluation:
-        return hand_made(variant.size, variant.players)
+        return self.evaluation or hand_made(variant.size, variant.players)
 
 
 def _build(kind: type[SearchAgent], options: dict[str, Any]) -> SearchAgent:

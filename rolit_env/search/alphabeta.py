@@ -199,6 +199,8 @@ def _search(
     memory: Any,
 ) -> Any:
     """Return the value if it lies between alpha and beta, else a bound of it on the same side; nonsense once stopped."""
+    if _stopped(memory):
+        return int64(0)
     control = memory.control
     control[NODES] += 1
     cells, words, values, order = memory.cells[depth], memory.words[depth], memory.values[depth], memory.order[depth]
@@ -212,8 +214,6 @@ def _search(
         for child in range(count):
             best = min(best, values[child])
         return -best
-    if _stopped(memory):
-        return int64(0)
 
     key = int64(_hash(own, other, neutral))
     slot = key & (memory.table.shape[0] - 1)

@@ -270,9 +270,9 @@ def _paranoid(
     memory: Any,
 ) -> Any:
     """Return the value of the player who moves `root` turns from now, or a bound of it beyond alpha or beta."""
-    memory.control[NODES] += 1
-    if depth > 1 and _stopped(memory):
+    if _stopped(memory):
         return int64(0)
+    memory.control[NODES] += 1
     cells, words, values, order = memory.cells[depth, 0], memory.words[depth, 0], memory.values[depth, 0], memory.order[depth]
     count = seat_children(own, following, third, fourth, memory.turn, size, cells, words)
     sign = int64(1) if root == 0 else int64(-1)
@@ -334,9 +334,9 @@ def _best_reply(
     memory: Any,
 ) -> Any:
     """Return the value of the first player or a bound of it beyond alpha or beta; it moves, or, with `reply`, the others."""
-    memory.control[NODES] += 1
-    if depth > 1 and _stopped(memory):
+    if _stopped(memory):
         return int64(0)
+    memory.control[NODES] += 1
     order = memory.order[depth]
     sign, mine, total = int64(1), int64(0), int64(0)
     best = int64(-INFINITE)
@@ -419,10 +419,10 @@ def _maxn(
     memory: Any,
 ) -> Any:
     """Return the values of all seats, the mover's first."""
-    memory.control[NODES] += 1
     zero = int64(0)
-    if depth > 1 and _stopped(memory):
+    if _stopped(memory):
         return zero, zero, zero, zero
+    memory.control[NODES] += 1
     words, values = memory.words[depth, 0], memory.values[depth, 0]
     count = seat_children(own, following, third, fourth, memory.turn, size, memory.cells[depth, 0], words)
     mine = int64(players - 1)
