@@ -54,7 +54,7 @@ Counts = npt.NDArray[np.int8]
 def tune(size: int, players: int, rounds: int, games: int, depth: int, explore: float, seed: int) -> Floats:
     """Return weights, float64 [KNOTS, C], in points."""
     chosen = variant(size, players)
-    best = _player(players, depth)
+    best = _player(size, players, depth)
     best.evaluation = hand_made(size, players)
     best_knots = np.zeros((KNOTS, len(column_names(size, players))))
     played: list[tuple[Counts, npt.NDArray[np.int64], Shares]] = []
@@ -63,7 +63,7 @@ def tune(size: int, players: int, rounds: int, games: int, depth: int, explore: 
         played.append(self_play(best, GameBatch(games, size=size, players=players, seed=rng), explore, rng))
         counts, empties, shares = map(np.concatenate, zip(*played, strict=True))
         knots, loss = fit(counts, empties, shares, size)
-        fitted = _player(players, depth)
+        fitted = _player(size, players, depth)
         fitted.evaluation = from_knots(knots * SCALE, size, players)
         result = play_rounds([fitted, best], CONTEST, size=size, players=players, seed=number)
         won, par = float(result.win_share[0]), float(result.par[0])
@@ -78,8 +78,9 @@ def tune(size: int, players: int, rounds: int, games: int, depth: int, explore: 
     return best_knots * SCALE
 
 
-def _player(players: int, depth: int) -> SearchAgent:
-    return (AlphaBetaAgent if players == 2 else ParanoidAgent)(depth=depth)
+def _player(size: int, players: int, depth: int) -> SearchAgent:
+    exact = 0 if size == 4 else None  # else nearly all of 4x4 would be searched, and nothing be learnt
+    return (AlphaBetaAgent if players == 2 else ParanoidAgent)(depth=depth, exact=exact)
 
 
 def self_play(
@@ -161,21 +162,28 @@ LEAN = 30.0
 def _fit_one(
     counts: npt.NDArray[np.float32], near: npt.NDArray[np.float32], shares: Shares, before: Floats
 ) -> tuple[Floats, float]:
-    weights = before.copy()
-    for _ in range(12):
+    weights, last = before.copy(), np.inf
+    step = np.zeros_like(weights)
+    for _ in range(20):
         scores = counts @ weights.astype(np.float32)
         chances = np.exp(scores - scores.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
+        loss = -float((near * (shares * np.log(chances + 1e-9)).sum(axis=1)).sum())
+        loss += LEAN / 2 * float(np.square(weights - before).sum())
+        if loss > last:  # too far: half the way back
+            step /= 2
+            weights = weights + step
+            continue
+        last = loss
         gradient = np.einsum("np,npc->c", (chances - shares) * near[:, None], counts) + LEAN * (weights - before)
         expected = np.einsum("np,npc->nc", chances, counts)
         flat = counts.reshape(-1, counts.shape[2])
         curvature = (flat * (chances * near[:, None]).reshape(-1, 1)).T @ flat - (expected * near[:, None]).T @ expected
         step = np.linalg.solve(curvature + LEAN * np.eye(len(weights)), gradient)
         weights = weights - step
-        if np.abs(step).max() < 1e-4:
+        if np.abs(step).max() < 1e-3:
             break
-    loss = -(near * (shares * np.log(chances + 1e-9)).sum(axis=1)).sum() / near.sum()
-    return weights, float(loss)
+    return weights, last / float(near.sum())
 
 
 def show(knots: Floats, size: int, players: int) -> str:
@@ -206,7 +214,7 @@ def main(argv: list[str] | None = None) -> int:
     def body() -> int:
         options = parser.parse_args(argv)
         variant(options.size, options.players)
-        _player(options.players, options.depth)
+        _player(options.size, options.players, options.depth)
         if not 0 <= options.explore <= 1:
             raise OptionError(f"explore={options.explore:g} is no part of the turns; allowed are numbers from 0 to 1")
         if options.seed < 0:
