@@ -17,6 +17,7 @@ from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 from rolit_env.errors import AgentError, ModelFileError, RoundOverError, VariantError
 from rolit_env.search import mcts
+from rolit_env.search.evaluation import hand_made, pair_value, seat_values
 from rolit_env.search.mcts import Formula, Leaves, Playouts
 from rolit_env.search.tree import Tree, compact, make_tree, plant, root_moves
 from rolit_env.variant import COLORS
@@ -184,6 +185,28 @@ def test_playouts_are_uniformly_random_alone_and_side_by_side(players: int, toge
         board.pop()
 
 
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_without_playouts_the_evaluation_counts(players: int) -> None:
+    games = random_batch(5, 6, players, 12)
+    tree, leaves = planted(games)
+    evaluation = hand_made(6, players)
+    seen = set()
+    for _ in range(30):
+        mcts.search_by_values(tree, leaves, players, 6, 1, UCT, evaluation)
+        for game in range(5):
+            own, following, third, fourth = leaves.words[:, game]
+            depth = leaves.depths[game]
+            seats = [(depth + turn) % players for turn in range(players)]
+            if players == 2:
+                logit = pair_value(own, following, third, fourth, 6, evaluation) / 1000
+                wanted = [1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))]
+            else:
+                wanted = [value / 1e6 for value in seat_values(own, following, third, fourth, players, 6, evaluation)]
+            assert leaves.shares[game, seats].tolist() == pytest.approx(wanted[:players])
+            seen.add(round(leaves.shares[game, 0], 6))
+    assert len(seen) > 50
+
+
 def test_graded_playouts_narrow_the_choice_down() -> None:
     playouts: Any = Playouts(0b0011, 0b1100)  # type: ignore[arg-type]
     for legal, favourites in ((0b110110, 0b000010), (0b111100, 0b110000), (0b001100, 0b001100), (0b000000, 0b000000)):
@@ -197,8 +220,9 @@ def test_graded_playouts_narrow_the_choice_down() -> None:
 def test_endings_are_found_out(size: int, players: int) -> None:
     for left in (2, 4, 5):
         games = random_batch(60, size, players, size * size - 4 - left, seed=left)
-        agent = MctsAgent(simulations=3000, exact=0)
-        assert_best(games, agent.act(games, np.random.default_rng(0)), least=3)
+        for playouts in ("random", "graded", "none"):
+            agent = MctsAgent(simulations=3000, explore=0.5, playouts=playouts, exact=0)
+            assert_best(games, agent.act(games, np.random.default_rng(0)), least=3)
 
 
 def test_ends_of_two_players_are_solved() -> None:
@@ -310,7 +334,10 @@ def test_trees_that_take_too_much_are_not_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 @ALL_VARIANTS
-@pytest.mark.parametrize("options", ["simulations=20", "simulations=20,playouts=graded", "seconds=0.0001,exact=0,explore=1"])
+@pytest.mark.parametrize(
+    "options",
+    ["simulations=20", "simulations=20,playouts=graded", "simulations=20,playouts=none", "seconds=0.0001,exact=0,explore=1"],
+)
 def test_it_plays_whole_rounds(options: str, size: int, players: int) -> None:
     agent, rng = make_agent(f"mcts:{options}"), np.random.default_rng(0)
     games = GameBatch(5, size=size, players=players, seed=0)
@@ -378,7 +405,7 @@ def test_the_name_builds_the_agent_again(description: str, name: str) -> None:
         ("explore=-1", "numbers from 0"),
         ("explore=nan", "numbers from 0"),
         ("explore=inf", "numbers from 0"),
-        ("playouts=greedy", "random and graded"),
+        ("playouts=greedy", "random, graded, none"),
         ("exact=-1", "ints from 0 to 14"),
         ("exact=15", "ints from 0 to 14"),
         ("simulations=many", "type int"),

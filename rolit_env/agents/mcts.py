@@ -14,6 +14,7 @@ from rolit_env.agents.scripted import grade_words
 from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError
 from rolit_env.search import mcts
+from rolit_env.search.evaluation import Evaluation, hand_made
 from rolit_env.search.mcts import Formula, Leaves, Playouts
 from rolit_env.search.solver import make_memory, solve_moves
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
@@ -22,13 +23,14 @@ from rolit_env.variant import Variant
 SIMULATIONS = 800
 """Simulations a move where no budget is given."""
 
-PLAYOUTS = ("random", "graded")
+EXPLORE = {"random": (0.5, 0.5), "graded": (0.5, 0.5), "none": (0.03, 0.1), "policy": (0.15, 0.5)}
+"""Curiosity where none is given, by what leaves go by, for two players and for more; found by play on 8x8."""
 
-EXPLORE, EXPLORE_PRIORS = 0.5, 1.0
+PLAYOUTS = ("random", "graded", "none")
 
 EXACT = 8
 MOST_EXACT = 14
-"""Empty cells that take some ten milliseconds to solve; each one more takes about three times as long."""
+"""Empty cells: with which moves are solved where nothing is said, and with which they can be, in a moment still."""
 
 GROUP = 64
 """Games searched side by side with playouts: enough for vector loops, few enough for their trees to stay in cache."""
@@ -40,11 +42,11 @@ TREE_BYTES = 1 << 28
 """Most memory for the trees of a group that is being searched, and for all that is kept between moves."""
 
 SLICE = 1024
-"""Simulations, all games of a group together, between two looks at the clock: about a millisecond."""
+"""Simulations, all games of a group together, between two looks at the clock."""
 
 
 class MctsAgent(Agent):
-    """Searches with Monte Carlo tree search: UCT with random playouts, or PUCT with a policy's priors and values.
+    """Searches by Monte Carlo: UCT with random playouts, or PUCT with a policy's priors and values.
 
     Every seat has its own share of the round in mind, also with three and four players (max^n). The move with most visits is
     played. What was found below a position is kept until the agent's next move, up to P turns later, and new simulations
@@ -55,17 +57,23 @@ class MctsAgent(Agent):
         simulations: Simulations a move.
         seconds: Seconds a move; a batch of B games takes B times as long. With `simulations` too, whichever ends first.
             With neither, 800 simulations.
-        explore: Weight of curiosity against what a move has brought so far, in shares of the round (.5 for UCT, 1 for PUCT).
-        playouts: `random`, or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
-            next to a corner last.
+        explore: Weight of curiosity against what a move has brought so far, in shares of the round. The surer leaves are, the
+            less it takes: `EXPLORE` has what is usual.
+        playouts: `random`; or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
+            next to a corner last; or `none`: a leaf is worth what the evaluation of the other searches says.
         policy: Path of a policy file, `.onnx`; there are no playouts then.
         exact: With so many empty cells or fewer, two players' moves are solved instead (8), which is faster then. The end of
             a round of more players depends on how others choose among moves that are alike to them, so it is searched.
+
+    Attributes:
+        evaluation: What values leaves without playouts; None for the one made by hand, which differs from variant to variant.
 
     Raises:
         AgentError: for budgets, weights or playouts that can't be.
         ModelFileError: for a policy file that can't be used.
     """
+
+    evaluation: Evaluation | None = None
 
     def __init__(
         self,
@@ -83,7 +91,7 @@ class MctsAgent(Agent):
         if explore is not None and not 0 <= explore < float("inf"):
             raise AgentError(f"explore={explore:g} does not exist; allowed are numbers from 0 up")
         if playouts is not None and (playouts not in PLAYOUTS or policy is not None):
-            allowed = " and ".join(PLAYOUTS) if policy is None else "none beside a policy"
+            allowed = ", ".join(PLAYOUTS) if policy is None else "none beside a policy"
             raise AgentError(f"playouts={playouts} does not exist; allowed are {allowed}")
         if exact is not None and not 0 <= exact <= MOST_EXACT:
             raise AgentError(f"exact={exact} does not exist; allowed are ints from 0 to {MOST_EXACT}")
@@ -102,10 +110,9 @@ class MctsAgent(Agent):
         self.simulations = simulations
         self.seconds = seconds
         self.exact = EXACT if exact is None else exact
-        self.graded = playouts == "graded"
+        self.playouts = playouts or PLAYOUTS[0]
         self.policy = PolicyAgent(policy) if policy is not None else None
-        usual = EXPLORE if policy is None else EXPLORE_PRIORS
-        self.formula = Formula(usual if explore is None else float(explore), policy is not None)
+        self.explore = explore
         self._kept: list[Tree] = []
         self._kept_for: tuple[Variant, int] | None = None
         self._room: Tree | None = None
@@ -150,27 +157,32 @@ class MctsAgent(Agent):
         tree, players, size = self._make_room(len(view)), games.variant.players, games.variant.size
         plant(tree, kept or make_tree(len(view), 0), view, players, size)
         tree.random[0] = rng.integers(1 << 64, dtype=np.uint64)
-        leaves = mcts.make_leaves(len(view))
+        leaves, formula = mcts.make_leaves(len(view)), self._formula(games.variant)
         left = self.simulations or 1 << 62
         end = time.monotonic() + (self.seconds or float("inf")) * len(view)
         most = max(1, SLICE // len(view))
         while left > 0:
             count = min(left, most)
             if self.policy:
-                self._simulate_with_policy(self.policy, games, tree, leaves)
+                self._simulate_with_policy(self.policy, games, tree, leaves, formula)
                 count = 1
+            elif self.playouts == "none":
+                evaluation = self.evaluation or hand_made(size, players)
+                mcts.search_by_values(tree, leaves, players, size, count, formula, evaluation)
             else:
-                mcts.search_by_playouts(size)(tree, leaves, players, count, self.formula, self._playouts(games.variant))
+                mcts.search_by_playouts(size)(tree, leaves, players, count, formula, self._playouts(games.variant))
             left -= count
             if time.monotonic() >= end:
                 break
         return tree
 
-    def _simulate_with_policy(self, policy: PolicyAgent, games: GameBatch, tree: Tree, leaves: Leaves) -> None:
+    def _simulate_with_policy(
+        self, policy: PolicyAgent, games: GameBatch, tree: Tree, leaves: Leaves, formula: Formula
+    ) -> None:
         """Run one simulation in each game, all leaves evaluated in one batch."""
         players, size = games.variant.players, games.variant.size
         legal = np.empty(len(leaves.left), np.uint64)
-        mcts.descend(tree, leaves, players, size, self.formula, legal)
+        mcts.descend(tree, leaves, players, size, formula, legal)
         going_on = np.flatnonzero(legal)
         logits, values = np.empty((0, size * size), np.float32), np.empty((0, players), np.float32)
         if len(going_on):
@@ -182,8 +194,12 @@ class MctsAgent(Agent):
             logits, values = policy.evaluate(batch)
         mcts.back_up(tree, leaves, players, legal, logits, values)
 
+    def _formula(self, variant: Variant) -> Formula:
+        usual = EXPLORE["policy" if self.policy else self.playouts][variant.players > 2]
+        return Formula(usual if self.explore is None else float(self.explore), self.policy is not None)
+
     def _playouts(self, variant: Variant) -> Playouts:
-        if not self.graded:
+        if self.playouts == "random":
             return Playouts(np.uint64(0), np.uint64(0))
         best, *_, worst = grade_words(variant.size)
         return Playouts(best, worst if variant.players == 2 else np.uint64(0))

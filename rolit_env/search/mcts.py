@@ -21,6 +21,7 @@ from rolit_env.bits import Words, popcount
 from rolit_env.kernel import kernel, kernel_for_each_size
 from rolit_env.loops import _choose, _find_legal, _roll
 from rolit_env.rules import word_geometry
+from rolit_env.search.evaluation import SCALE, SHARE, pair_value, seat_values
 from rolit_env.search.position import after_turn, empty_count, legal_cells, lowest, number
 from rolit_env.search.tree import Tree, draw, expand
 
@@ -238,7 +239,7 @@ def _play_out_alone(leaves: Any, lanes: Any, game: Any, random: Any, players: in
 
 
 FEW = 3
-"""Games up to which playing out one by one is faster than side by side (a turn alone takes about 30 ns, side by side 6)."""
+"""Games up to which playing out one by one is faster than side by side: vectors of so few games are hardly filled."""
 
 
 @kernel_for_each_size
@@ -263,6 +264,48 @@ def search_by_playouts(size: int) -> Callable[[Tree, Leaves, int, int, Formula, 
                 _back_up(tree, leaves, game, players)
 
     return search_by_playouts
+
+
+@register_jitable
+def leaf_shares(own: Any, following: Any, third: Any, fourth: Any, players: int, size: int, evaluation: Any) -> Any:
+    """Return what an evaluation expects each seat to win, four floats, the mover's first."""
+    if players == 2:
+        logit = float(pair_value(own, following, third, fourth, size, evaluation)) / SCALE
+        share = 1.0 / (1.0 + np.exp(-logit))
+        return share, 1.0 - share, 0.0, 0.0
+    first, second, next_one, last = seat_values(own, following, third, fourth, players, size, evaluation)
+    return first / SHARE, second / SHARE, next_one / SHARE, last / SHARE
+
+
+@kernel
+def search_by_values(
+    tree: Tree, leaves: Leaves, players: int, size: int, simulations: int, formula: Formula, evaluation: Any
+) -> None:
+    """Run simulations in the trees of a group of games; a leaf is worth what an evaluation says, or what the round brought."""
+    games = leaves.left.shape[0]
+    for _ in range(simulations):
+        for game in range(games):
+            _descend(tree, leaves, game, players, size, formula)
+            mover = leaves.depths[game]
+            if leaves.left[game] == 0:
+                _share_leaf(leaves, game, players)
+            else:
+                own, following = leaves.words[0, game], leaves.words[1, game]
+                third, fourth = leaves.words[2, game], leaves.words[3, game]
+                for slot, share in enumerate(leaf_shares(own, following, third, fourth, players, size, evaluation)):
+                    if slot < players:
+                        leaves.shares[game, (mover + slot) % players] = share
+            _back_up(tree, leaves, game, players)
+
+
+@register_jitable
+def _share_leaf(leaves: Any, game: Any, players: int) -> None:
+    """Split the round at a leaf that is its end."""
+    _share(leaves.words, game, players, leaves.shares, game)  # by seat from the mover
+    mover = leaves.depths[game]
+    shares = leaves.shares[game].copy()
+    for slot in range(players):
+        leaves.shares[game, (mover + slot) % players] = shares[slot]
 
 
 @kernel
@@ -290,10 +333,7 @@ def back_up(tree: Tree, leaves: Leaves, players: int, legal: Words, logits: Any,
     for game in range(leaves.left.shape[0]):
         mover = leaves.depths[game]
         if leaves.left[game] == 0:
-            _share(leaves.words, game, players, leaves.shares, game)  # by seat from the mover
-            values_here = leaves.shares[game].copy()
-            for slot in range(players):
-                leaves.shares[game, (mover + slot) % players] = values_here[slot]
+            _share_leaf(leaves, game, players)
         else:
             for slot in range(players):
                 share = (1.0 + values[at, slot] * (players - 1)) / players
