@@ -99,7 +99,7 @@ def solve(
         board: The position; it stays as it is.
         every_move: Find the value of every legal move too (for three and four players it always is).
         seconds: Time after which the bounds known by then are returned; None for as long as it takes.
-        progress: Called some times a second, from this thread.
+        progress: Called some times a second and at the end, from this thread.
 
     Raises:
         RoundOverError: when the board is full.
@@ -131,7 +131,10 @@ def solve(
     finally:
         task.memory[solver.STOP] = 1
     worker.join()
-    return task.solution(time.perf_counter() - start)
+    elapsed = time.perf_counter() - start
+    if progress:
+        progress(task.progress())
+    return task.solution(elapsed)
 
 
 def move_values(games: GameBatch, progress: Callable[[int, int], None] | None = None) -> npt.NDArray[np.int8]:

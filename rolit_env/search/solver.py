@@ -17,15 +17,12 @@ from numba.extending import register_jitable
 from rolit_env import rules
 from rolit_env.bits import Words, popcount
 from rolit_env.kernel import kernel
-from rolit_env.rules import word_geometry
+from rolit_env.rules import Geometry, Line, word_geometry
 from rolit_env.search.position import (
     after_turn,
-    capturing_cells,
     empty_count,
-    legal_cells,
     lowest,
     number,
-    rolled_balls,
 )
 
 NODES = 0
@@ -40,7 +37,7 @@ DONE = 2
 _GENERATION, _MASK = 3, 4
 _SCRATCH = 8
 _MOVES = 64
-_TABLE = _SCRATCH + 64 * _MOVES  # both multiples of a cache line's 8 words
+_TABLE = _SCRATCH + 64 * 2 * _MOVES  # both multiples of a cache line's 8 words
 _ENTRY = 4
 
 INFINITY = 100
@@ -49,12 +46,59 @@ INFINITY = 100
 ILLEGAL = -128
 """Stands in place of a value where a cell is not legal."""
 
-_LAST = 4  # so many empty cells are left to code without a table, sorting or recursion
 _HASHED = 7  # from so many on positions go into the table
 _LOOK_AHEAD = 9  # and from so many on the table is asked about all moves before any is searched
 _HASHED_MANY = 4  # the same with more players, where there are no bounds
 
-_GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word_geometry(4)
+
+def _flat(g: Geometry) -> list[np.uint64]:
+    return [word for part in g for word in (part if isinstance(part, Line) else (part,))]
+
+
+# One copy of the code serves all boards and reads their shifts and masks here, which is as fast and compiles sooner.
+_GEOMETRIES = np.array([_flat(word_geometry(size)) for size in (4, 6, 8)])
+
+
+@register_jitable(forceinline=True)
+def _line(at: Any, first: int) -> Any:
+    return Line(_GEOMETRIES[at, first], _GEOMETRIES[at, first + 1], _GEOMETRIES[at, first + 2], _GEOMETRIES[at, first + 3])
+
+
+@register_jitable(forceinline=True)
+def _geometry(size: Any) -> Any:
+    at = (size - 4) >> 1
+    return Geometry(
+        _line(at, 0),
+        _line(at, 4),
+        _line(at, 8),
+        _line(at, 12),
+        _GEOMETRIES[at, 16],
+        _GEOMETRIES[at, 17],
+        _GEOMETRIES[at, 18],
+        _GEOMETRIES[at, 19],
+        _GEOMETRIES[at, 20],
+        _GEOMETRIES[at, 21],
+    )
+
+
+@register_jitable(forceinline=True)
+def _rolled(cell: Any, own: Any, others: Any, g: Any) -> Any:
+    return uint64(rules.rolled_balls(cell, own, others, g))
+
+
+@register_jitable
+def _legal_cells(own: Any, others: Any, size: Any) -> Any:
+    return uint64(rules.legal_cells(own, others, _geometry(size)))
+
+
+@register_jitable
+def _capturing_cells(own: Any, others: Any, size: Any) -> Any:
+    return uint64(rules.capturing_cells(own, others, _geometry(size)))
+
+
+@register_jitable
+def _rolled_balls(cell: Any, own: Any, others: Any, size: Any) -> Any:
+    return _rolled(cell, own, others, _geometry(size))
 
 
 def make_memory(entries: int = 1 << 16) -> Words:
@@ -107,11 +151,6 @@ def _odd_quarters(empty: Any, size: Any) -> Any:
 @register_jitable(forceinline=True)
 def _bit(cell: Any) -> Any:
     return uint64(1) << uint64(cell)
-
-
-@register_jitable(forceinline=True)
-def _rolled(cell: Any, own: Any, others: Any, g: Any) -> Any:
-    return uint64(rules.rolled_balls(cell, own, others, g))
 
 
 @register_jitable(forceinline=True)
@@ -194,33 +233,11 @@ def _last_four(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, memory
     return best
 
 
-@register_jitable(forceinline=True)
-def _last_cells(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, empties: Any, memory: Any, g: Any) -> Any:
-    memory[NODES] += uint64(1)
-    if empties == 4:
-        return _last_four(own, other, neutral, alpha, beta, memory, g)
-    rest = g.board ^ (own | other | neutral)
-    a = number(lowest(rest))
-    rest &= rest - uint64(1)
-    b = number(lowest(rest))
-    rest &= rest - uint64(1)
-    if empties == 3:
-        return _last_three(a, b, number(rest), own, other, neutral, alpha, beta, memory, g)
-    if empties == 2:
-        return _last_two(a, b, own, other, neutral, beta, g)
-    if empties == 1:
-        return _last_one(a, own, other, neutral, g)
-    return int64(popcount(own)) - int64(popcount(other))
-
-
 @kernel
-def _last(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, empties: Any, size: Any, memory: Any) -> Any:
-    """Return the value where at most `_LAST` cells are empty; of three or fewer each touches a ball, so each may be legal."""
-    if size == 8:
-        return _last_cells(own, other, neutral, alpha, beta, empties, memory, _GEOMETRY_8)
-    if size == 6:
-        return _last_cells(own, other, neutral, alpha, beta, empties, memory, _GEOMETRY_6)
-    return _last_cells(own, other, neutral, alpha, beta, empties, memory, _GEOMETRY_4)
+def _last(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
+    """Return the value where four cells are empty."""
+    memory[NODES] += uint64(1)
+    return _last_four(own, other, neutral, alpha, beta, memory, _geometry(size))
 
 
 @register_jitable(forceinline=True)
@@ -269,14 +286,16 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
     """Return the value, or a bound where it lies outside of alpha to beta (at most alpha, at least beta)."""
     others = other | neutral
     empties = int64(size * size) - int64(popcount(own | others))
-    if empties <= _LAST:
-        return _last(own, other, neutral, alpha, beta, empties, size, memory)
+    if empties == 4:
+        return int64(_last(own, other, neutral, alpha, beta, size, memory))
     memory[NODES] += uint64(1)
+    if empties == 0:
+        return int64(popcount(own)) - int64(popcount(other))
     if memory[STOP] != 0:
         return int64(0)
     best = int64(-INFINITY)
     if empties < _HASHED:
-        legal = legal_cells(own, others, size)
+        legal = _legal_cells(own, others, size)
         first = legal & _odd_quarters((uint64(1) << uint64(size * size - 1)) * uint64(2) - uint64(1) ^ (own | others), size)
         legal ^= first
         while first | legal != 0:
@@ -286,7 +305,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
             else:
                 move = lowest(legal)
                 legal ^= move
-            rolled = rolled_balls(number(move), own, others, size)
+            rolled = _rolled_balls(number(move), own, others, size)
             value = -int64(
                 _search(other & ~rolled, own | rolled | move, neutral & ~rolled, -beta, -max(alpha, best), size, memory)
             )
@@ -311,16 +330,16 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
     ceiling = min(beta, high)
 
     # Score every move: where the opponent has few replies first.
-    legal = legal_cells(own, others, size)
+    legal = _legal_cells(own, others, size)
     odd = _odd_quarters((uint64(1) << uint64(size * size - 1)) * uint64(2) - uint64(1) ^ (own | others), size)
     corners = _corners(size)
-    base = uint64(_SCRATCH) + uint64(empties * _MOVES)
+    base = uint64(_SCRATCH) + uint64(empties * 2 * _MOVES)
     count = uint64(0)
     while legal != 0:
         move = lowest(legal)
         legal ^= move
         cell = number(move)
-        rolled = rolled_balls(cell, own, others, size)
+        rolled = _rolled_balls(cell, own, others, size)
         mine, theirs, rest = own | rolled | move, other & ~rolled, neutral & ~rolled
         if empties >= _LOOK_AHEAD:
             reply = _lookup(theirs, mine, rest, size, _bucket(theirs, mine, rest, memory), memory)
@@ -328,7 +347,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
                 value = int64(128) - int64((reply >> uint64(8)) & uint64(255))
                 if value >= ceiling:
                     return value
-        replies = capturing_cells(theirs, mine | rest, size)
+        replies = _capturing_cells(theirs, mine | rest, size)
         score = int64(4) * int64(popcount(replies) + popcount(replies & corners))
         if move & corners != 0:
             score -= int64(8)
@@ -337,6 +356,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
         if cell == favourite:
             score = int64(-500)
         memory[base + count] = uint64(score + int64(512)) << uint64(8) | cell
+        memory[base + count + uint64(_MOVES)] = rolled
         count += uint64(1)
 
     chosen = uint64(0)
@@ -347,10 +367,11 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
             if memory[base + uint64(other_at)] < memory[base + least]:
                 least = uint64(other_at)
         key = memory[base + least]
+        rolled = memory[base + least + uint64(_MOVES)]
         memory[base + least] = memory[base + at]
+        memory[base + least + uint64(_MOVES)] = memory[base + at + uint64(_MOVES)]
         cell = key & uint64(255)
         move = _bit(cell)
-        rolled = rolled_balls(cell, own, others, size)
         mine, theirs, rest = own | rolled | move, other & ~rolled, neutral & ~rolled
         bound = max(floor, best)
         if at == 0 or bound + 1 >= ceiling:
@@ -420,11 +441,11 @@ def solve_moves(words: Any, size: Any, values: Any, memory: Any) -> None:
     for game in range(words.shape[0]):
         own, other, neutral = words[game, 0], words[game, 1], words[game, 2] | words[game, 3]
         begin(memory)
-        legal = legal_cells(own, other | neutral, size)
+        legal = _legal_cells(own, other | neutral, size)
         while legal != 0:
             move = lowest(legal)
             legal ^= move
-            rolled = rolled_balls(number(move), own, other | neutral, size)
+            rolled = _rolled_balls(number(move), own, other | neutral, size)
             value = -solve_on(other & ~rolled, own | rolled | move, neutral & ~rolled, -INFINITY, INFINITY, size, memory)
             values[game, number(move)] = value
         if memory[STOP] != 0:
@@ -482,7 +503,7 @@ def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any
         and memory[bucket + uint64(7)] & uint64(0xFFFFFFFF) == 0
     ):
         return int64(memory[bucket + uint64(7)] >> uint64(32))
-    legal = legal_cells(own, following | third | fourth, size)
+    legal = _legal_cells(own, following | third | fourth, size)
     best, liked = int64(0), int64(-1)
     while legal != 0:
         move = lowest(legal)
