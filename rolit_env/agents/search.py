@@ -16,9 +16,9 @@ from rolit_env.batch import GameBatch, draw_cells
 from rolit_env.bits import Words
 from rolit_env.errors import AgentError, VariantError
 from rolit_env.search import alphabeta, many, solver
-from rolit_env.search.alphabeta import pair_memory, search_pairs
+from rolit_env.search.alphabeta import pair_memory, search_pairs, solve_pairs
 from rolit_env.search.evaluation import Evaluation, hand_made
-from rolit_env.search.many import search_seats, seat_memory
+from rolit_env.search.many import search_seats, seat_memory, solve_seats
 from rolit_env.variant import Variant
 
 DEEPEST = 60
@@ -112,7 +112,8 @@ class SearchAgent(Agent):
         depths, nodes = np.zeros(len(games), np.int64), np.zeros(len(games), np.int64)
         # Two threads with one agent must not share a memory. To take one out is a single step.
         memory = self._memories.pop() if self._memories else self._make_memory()
-        run = self._searcher(games.variant, memory)
+        left = games.plies - games.ply
+        run = self._solver(games.variant, memory) if left <= self.exact else self._searcher(games.variant, memory)
         run(view[:0], best, values, depths, nodes)  # compiles, which is not the search's time
         if self.seconds is None:
             self._run(memory, run, view, best, values, depths, nodes)
@@ -150,6 +151,10 @@ class SearchAgent(Agent):
     def _searcher(self, variant: Variant, memory: Any) -> Callable[..., None]:
         """Return a function that searches positions: it takes them and the arrays to write to."""
 
+    @abstractmethod
+    def _solver(self, variant: Variant, memory: Any) -> Callable[..., None]:
+        """Return a function that does the same to the end of the round."""
+
     def _evaluation(self, variant: Variant) -> Evaluation:
         return self.evaluation or hand_made(variant.size, variant.players)
 
@@ -182,9 +187,12 @@ class AlphaBetaAgent(SearchAgent):
         evaluation = self._evaluation(variant)
 
         def run(view: Words, best: Words, values: npt.NDArray[np.int64], *arrays: npt.NDArray[np.int64]) -> None:
-            search_pairs(view, variant.size, self.depth, self.exact, evaluation, memory, best, values, *arrays)
+            search_pairs(view, variant.size, self.depth, evaluation, memory, best, values, *arrays)
 
         return run
+
+    def _solver(self, variant: Variant, memory: Any) -> Callable[..., None]:
+        return lambda view, *arrays: solve_pairs(view, variant.size, memory, *arrays)
 
 
 class _SeatAgent(SearchAgent):
@@ -209,11 +217,12 @@ class _SeatAgent(SearchAgent):
         begin = self.depth if self.nodes is None and self.seconds is None else 1
 
         def run(view: Words, *arrays: npt.NDArray[Any]) -> None:
-            search_seats(
-                view, variant.players, variant.size, self.method, begin, self.depth, self.exact, evaluation, memory, *arrays
-            )
+            search_seats(view, variant.players, variant.size, self.method, begin, self.depth, evaluation, memory, *arrays)
 
         return run
+
+    def _solver(self, variant: Variant, memory: Any) -> Callable[..., None]:
+        return lambda view, *arrays: solve_seats(view, variant.players, variant.size, memory, *arrays)
 
 
 class ParanoidAgent(_SeatAgent):

@@ -72,7 +72,7 @@ def pair_memory(bits: int = 15) -> Memory:
 
 @kernel
 def search_pairs(
-    view: Any, size: int, depth: int, exact: int, evaluation: Any, memory: Any, best: Any, values: Any, depths: Any, nodes: Any
+    view: Any, size: int, depth: int, evaluation: Any, memory: Any, best: Any, values: Any, depths: Any, nodes: Any
 ) -> None:
     """Search positions one after another, each to `depth` or until `memory.control` ends it, and to depth 1 at least.
 
@@ -80,7 +80,6 @@ def search_pairs(
         view: uint64 [B, 4], as `GameBatch.view` gives it; no board may be full.
         size: Side of the board.
         depth: Turns to look ahead, from 1; cut to what is left of the round.
-        exact: With so many empty cells or fewer the whole rest of the round is searched, whatever the depth and the limit.
         evaluation: Of the leaves.
         memory: To work with.
         best: All cells of the highest value, a word for each position, uint64 [B]; written, as are the others.
@@ -92,11 +91,6 @@ def search_pairs(
         own, other, neutral = view[at, 0], view[at, 1], view[at, 2] | view[at, 3]
         left = empty_count(own, other, neutral, uint64(0), size)
         memory.control[NODES] = 0
-        if left <= exact:
-            memory.solver[solver.NODES] = 0
-            best[at], values[at, 0] = _solve(own, other, neutral, left, size, memory)
-            depths[at], nodes[at] = left, memory.solver[solver.NODES]
-            continue
         memory.control[SEARCH] += 1
         best[at], values[at, 0] = _root(own, other, neutral, int64(1), left, uint64(0), size, evaluation, memory)
         depths[at] = 1
@@ -263,20 +257,26 @@ def _hash(own: Any, other: Any, neutral: Any) -> Any:
     return key ^ (key >> uint64(33))
 
 
-@register_jitable
-def _solve(own: Any, other: Any, neutral: Any, left: Any, size: int, memory: Any) -> Any:
-    """Return all cells of the best result and that result, in balls."""
-    cells, words = memory.cells[left], memory.words[left]
-    count = pair_children(own, other, neutral, size, cells, words)
-    best, word = int64(-INFINITY), uint64(0)
-    for child in range(count):
-        value = -int64(
-            solve_pair(
-                words[0, child], words[1, child], words[2, child], int64(-INFINITY), -(best - 1), int64(size), memory.solver
+@kernel
+def solve_pairs(view: Any, size: int, memory: Any, best: Any, values: Any, depths: Any, nodes: Any) -> None:
+    """Search positions to the end of the round, with the exact solver and without a limit; arguments as above."""
+    for at in range(view.shape[0]):
+        own, other, neutral = view[at, 0], view[at, 1], view[at, 2] | view[at, 3]
+        left = empty_count(own, other, neutral, uint64(0), size)
+        memory.solver[solver.NODES] = 0
+        cells, words = memory.cells[left], memory.words[left]
+        count = pair_children(own, other, neutral, size, cells, words)
+        top, word = int64(-INFINITY), uint64(0)
+        for child in range(count):
+            # One below the best so far, because equals count.
+            ceiling = -(top - 1)
+            value = -int64(
+                solve_pair(
+                    words[0, child], words[1, child], words[2, child], int64(-INFINITY), ceiling, int64(size), memory.solver
+                )
             )
-        )
-        if value > best:
-            best, word = value, uint64(0)
-        if value == best:
-            word |= uint64(1) << cells[child]
-    return word, best
+            if value > top:
+                top, word = value, uint64(0)
+            if value == top:
+                word |= uint64(1) << cells[child]
+        best[at], values[at, 0], depths[at], nodes[at] = word, top, left, memory.solver[solver.NODES]

@@ -84,9 +84,8 @@ def search_seats(
     method: int,
     begin: int,
     depth: int,
-    exact: int,
     evaluation: Any,
-    memory: Memory,
+    memory: Any,
     best: Any,
     values: Any,
     depths: Any,
@@ -101,8 +100,6 @@ def search_seats(
         method: `PARANOID`, `MAXN` or `BEST_REPLY`.
         begin: The first depth, which is always finished.
         depth: Turns to look ahead, from 1; cut to what is left of the round.
-        exact: With so many empty cells or fewer the whole rest of the round is searched by max^n, whatever the method, the
-            depth and the limit.
         evaluation: Of the leaves.
         memory: To work with.
         best: All cells of the mover's highest value, a word for each position, uint64 [B]; written, as are the others.
@@ -116,11 +113,6 @@ def search_seats(
         own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
         left = empty_count(own, following, third, fourth, size)
         memory.control[NODES] = 0
-        if left <= exact:
-            memory.solver[solver.NODES] = 0
-            best[at] = _solve(own, following, third, fourth, left, players, size, memory, values[at])
-            depths[at], nodes[at] = left, memory.solver[solver.NODES]
-            continue
         first = min(begin, left)
         for deeper in range(first, min(depth, left) + 1):
             if deeper > first and _stopped(memory):
@@ -459,29 +451,31 @@ def _maxn(
     return best, second, third_value, last
 
 
-@register_jitable
-def _solve(
-    own: Any, following: Any, third: Any, fourth: Any, left: Any, players: Any, size: Any, memory: Any, values: Any
-) -> Any:
-    """Return all cells of the best result for the mover, and write the values of the first."""
-    cells, words = memory.cells[left, 0], memory.words[left, 0]
-    count = seat_children(own, following, third, fourth, memory.turn, size, cells, words)
-    best, word = int64(-1), uint64(0)
-    balls = memory.values[left, 0, 0]
-    for child in range(count):
-        counts = solve_many(
-            words[0, child], words[1, child], words[2, child], words[3, child], int64(players), int64(size), memory.solver
-        )
-        for seat in range(players):
-            balls[seat] = int64(seat_balls(counts, (seat + players - 1) % players))  # the mover is last in the child's view
-        value = _worth(balls, 0, players)
-        if value > best:
-            best, word = value, uint64(0)
+@kernel
+def solve_seats(view: Any, players: int, size: int, memory: Any, best: Any, values: Any, depths: Any, nodes: Any) -> None:
+    """Search positions to the end of the round by max^n, with the exact solver and without a limit; arguments as above."""
+    memory.turn[:] = memory.reply[players - 1]
+    for at in range(view.shape[0]):
+        own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
+        left = empty_count(own, following, third, fourth, size)
+        memory.solver[solver.NODES] = 0
+        cells, words, balls = memory.cells[left, 0], memory.words[left, 0], memory.values[left, 0, 0]
+        count = seat_children(own, following, third, fourth, memory.turn, size, cells, words)
+        top, word = int64(-1), uint64(0)
+        for child in range(count):
+            counts = solve_many(
+                words[0, child], words[1, child], words[2, child], words[3, child], int64(players), int64(size), memory.solver
+            )
             for seat in range(players):
-                values[seat] = _worth(balls, seat, players)
-        if value == best:
-            word |= uint64(1) << cells[child]
-    return word
+                balls[seat] = int64(seat_balls(counts, (seat + players - 1) % players))  # the mover is last in the child
+            value = _worth(balls, 0, players)
+            if value > top:
+                top, word = value, uint64(0)
+                for seat in range(players):
+                    values[at, seat] = _worth(balls, seat, players)
+            if value == top:
+                word |= uint64(1) << cells[child]
+        best[at], depths[at], nodes[at] = word, left, memory.solver[solver.NODES]
 
 
 @register_jitable
