@@ -197,11 +197,13 @@ def test_without_playouts_the_evaluation_counts(players: int) -> None:
             own, following, third, fourth = leaves.words[:, game]
             depth = leaves.depths[game]
             seats = [(depth + turn) % players for turn in range(players)]
-            if players == 2:
-                logit = pair_value(own, following, third, fourth, 6, evaluation) / 1000
-                wanted = [1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))]
-            else:
-                wanted = [value / 1e6 for value in seat_values(own, following, third, fourth, players, 6, evaluation)]
+            with np.errstate(over="ignore"):  # words wrap, which NumPy would warn of
+                if players == 2:
+                    logit = pair_value(own, following, third, fourth, 6, evaluation) / 1000
+                    wanted = [1 / (1 + np.exp(-logit)), 1 / (1 + np.exp(logit))]
+                else:
+                    values = seat_values(own, following, third, fourth, players, 6, evaluation)
+                    wanted = [value / 1e6 for value in values]
             assert leaves.shares[game, seats].tolist() == pytest.approx(wanted[:players])
             seen.add(round(leaves.shares[game, 0], 6))
     assert len(seen) > 50
