@@ -59,7 +59,7 @@ class NTupleConfig(RunConfig):
     opening_share: float = 0.2
     explore: float = 0.05
     td_lambda: float = 0.5
-    learning_rate: float = 3.0
+    learning_rate: float = 5.0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -26,7 +26,7 @@ from rolit_env.bits import Words, popcount, select
 from rolit_env.errors import OptionError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.ntuple import LANES, TupleSet, add_up, best_cell, find_numbers
+from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_cell, find_position
 from rolit_env.search.position import after_turn, legal_cells
 from rolit_env.symmetry import cell_permutations
 
@@ -90,8 +90,8 @@ def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
 
     Raises `OptionError` for a tuple that more than one mirror keeps.
     """
-    twins = [np.zeros(1, np.int64)]
-    end = 1
+    end = 1 + FEATURE_WEIGHTS
+    twins = [np.arange(end)]
     for text in tuples:
         cells = [parse_cell(name, size) for name in text.split()]
         images = {tuple(permutation[cells].tolist()) for permutation in cell_permutations(size)}
@@ -155,13 +155,11 @@ def _after(words: Any, cell: Any, rules: Rules, out: Any) -> None:
 
 
 @register_jitable
-def _find_values(words: Any, tuples: TupleSet, weights: Any, numbers: Any, values: Any) -> None:
+def _find_values(words: Any, size: int, tuples: TupleSet, weights: Any, numbers: Any, values: Any) -> None:
     """Write the numbers, uint16 [R, L], and the values, float64 [R], of all seats with tables."""
     seats = weights.shape[0]
-    occupied = words[0] | words[1] | words[2] | words[3]
     for seat in range(seats):
-        own = words[1] if seats == 1 else words[seat]
-        find_numbers(own, occupied ^ own, tuples.digits, numbers[seat])
+        find_position(words, seat, seats, size, tuples, numbers[seat])
         values[seat] = _share(add_up(numbers[seat], tuples.offsets, weights[seat]))
 
 
@@ -181,7 +179,7 @@ def _find_results(words: Any, players: int, first: int, results: Any) -> None:
 def _learn(tables: Any, numbers: Any, tuples: TupleSet, twins: Any, error: Any, rate: Any) -> None:
     """Move the weights that a position's numbers pick, and their mirror twins, by the error."""
     weights, errors, sizes = tables
-    for lane in range(tuples.placements):
+    for lane in range(tuples.lanes):
         at = tuples.offsets[lane] + numbers[lane]
         size = sizes[at]
         coherence = abs(errors[at]) / size if size > 0 else float32(1)
@@ -215,7 +213,7 @@ def play_rounds(
     before, scratch = np.empty(LANES, np.uint16), np.empty((seats, LANES), np.uint16)
     strayed = np.empty(plies, np.bool_)
     targets = np.empty(players)
-    rate = float32(rules.learning_rate / tuples.placements)
+    rate = float32(rules.learning_rate / tuples.lanes)
     squares = 0.0
     for _ in range(rounds):
         words[:] = start
@@ -223,7 +221,7 @@ def play_rounds(
         for ply in range(plies):
             weights = tables.weights[phases[ply]]
             others = words[1] | words[2] | words[3]
-            cell, _ = best_cell(words[0], others, rules.size, tuples, weights[seats - 1], before, scratch[0])
+            cell, _ = best_cell(words[0], words[1], others, rules.size, tuples, weights[seats - 1], before, scratch[0])
             strayed[ply] = False
             if ply < opening or _random_part(state) < rules.explore:
                 legal = legal_cells(words[0], others, rules.size)
@@ -231,10 +229,10 @@ def play_rounds(
                 if drawn != cell:
                     strayed[ply] = True
                     _after(words, cell, rules, best)
-                    _find_values(best, tuples, weights, scratch, best_values[ply])
+                    _find_values(best, rules.size, tuples, weights, scratch, best_values[ply])
                     cell = drawn
             _after(words, cell, rules, words)
-            _find_values(words, tuples, weights, numbers[ply], values[ply])
+            _find_values(words, rules.size, tuples, weights, numbers[ply], values[ply])
         _find_results(words, players, plies % players, targets)
         for ply in range(plies - 1, -1, -1):
             phase = phases[ply]

@@ -4,6 +4,9 @@ An n-tuple is a few cells whose contents, each empty, the seat's own or any othe
 That number picks a weight from the tuple's table, and the weights of all tuples add up to the logit. Each tuple lies on the
 board in all eight symmetries, and all its placements share a table, so there are only as many tables as `TupleSet.tuples`.
 
+Two more tables say what cells near each other can't: one for the numbers of cells on which the seat and the next mover could
+capture, one for the number of empty cells.
+
 A position is valued after a turn. The tables differ by phase of the round and by how soon the seat moves again; with two
 players only that of the seat that has just moved is kept, because the other's logit is the negative.
 
@@ -21,14 +24,24 @@ import numpy.typing as npt
 from numba import float32, int64, uint16, uint64
 from numba.extending import register_jitable
 
+from rolit_env.bits import popcount
 from rolit_env.errors import OptionError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.position import legal_cells, lowest, number, rolled_balls
+from rolit_env.search.position import capturing_cells, legal_cells, lowest, number, rolled_balls
 from rolit_env.symmetry import cell_permutations
 
 LANES = 64
-"""Placements at most, L: two vectors of 32 numbers, whose loops are unrolled."""
+"""Numbers of a position at most, L: two vectors of 32, whose loops are unrolled."""
+
+FEATURES = 2
+"""Lanes that come before those of the tuples: capturing cells, and empty cells."""
+
+MOST = 31
+"""More capturing cells than this count as so many."""
+
+FEATURE_WEIGHTS = (MOST + 1) ** 2 + 64
+"""Weights in the tables of those two lanes, which come first."""
 
 LONGEST = 10
 """Cells of a tuple at most: the number of one must fit 16 bits."""
@@ -43,13 +56,13 @@ class TupleSet(NamedTuple):
     Attributes:
         digits: What the balls of one seat on four neighbouring cells add to each lane's number, uint16 [FOURS, 16, L].
         offsets: Where each lane's table begins, int64 [L]. Tables begin at 1: the weight 0 is that of idle lanes.
-        placements: Lanes in use.
+        lanes: Lanes in use.
         size: Weights of all tables, W.
     """
 
     digits: npt.NDArray[np.uint16]
     offsets: npt.NDArray[np.int64]
-    placements: int
+    lanes: int
     size: int
 
 
@@ -69,18 +82,20 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
 
     Raises:
         ActionError: for what is no cell.
-        OptionError: for a tuple without cells, with too many or one twice, or for more than `LANES` placements in all.
+        OptionError: for a tuple without cells, with too many or one twice, or for more placements than there are lanes.
     """
     digits = np.zeros((FOURS, 16, LANES), np.uint16)
     offsets = np.zeros(LANES, np.int64)
-    lane, end = 0, 1
+    offsets[:FEATURES] = 1, 1 + (MOST + 1) ** 2
+    lane, end = FEATURES, 1 + FEATURE_WEIGHTS
     for text in tuples:
         cells = tuple(parse_cell(name, size) for name in text.split())
         if not 1 <= len(set(cells)) == len(cells) <= LONGEST:
             raise OptionError(f"{text!r} is no tuple; allowed are 1 to {LONGEST} different cells")
         for placed in placements(cells, size):
             if lane == LANES:
-                raise OptionError(f"{len(tuples)} tuples have too many placements; allowed are {LANES} in all symmetries")
+                most = LANES - FEATURES
+                raise OptionError(f"{len(tuples)} tuples have too many placements; allowed are {most} in all symmetries")
             offsets[lane] = end
             for place, cell in enumerate(placed):
                 for four in range(16):
@@ -92,7 +107,7 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
 
 @register_jitable
 def find_numbers(own: Any, others: Any, digits: Any, numbers: Any) -> None:
-    """Write the number in each lane, uint16 [L], for a seat with the balls `own`; `others` are all other balls."""
+    """Write the number of each tuple, uint16 [L], for a seat with the balls `own`; `others` are all other balls."""
     for lane in range(LANES):
         found = uint16(0)
         for four in range(FOURS):
@@ -120,6 +135,15 @@ def change_numbers(before: Any, move: Any, rolled: Any, digits: Any, numbers: An
         four += 1
 
 
+@register_jitable
+def find_features(own: Any, rival: Any, occupied: Any, size: int, numbers: Any) -> None:
+    """Write the numbers of the first `FEATURES` lanes for a seat; `rival` are the balls of the other seat that moves first."""
+    mine = min(popcount(capturing_cells(own, occupied ^ own, size)), uint64(MOST))
+    theirs = min(popcount(capturing_cells(rival, occupied ^ rival, size)), uint64(MOST))
+    numbers[0] = uint16(mine * uint64(MOST + 1) + theirs)
+    numbers[1] = uint16(int64(size * size) - int64(popcount(occupied)))
+
+
 @register_jitable(fastmath={"reassoc", "nsz"})  # or the sum would be taken one by one
 def add_up(numbers: Any, offsets: Any, weights: Any) -> Any:
     """Return the sum of the weights, float32 [W], that the numbers pick: a logit."""
@@ -130,11 +154,11 @@ def add_up(numbers: Any, offsets: Any, weights: Any) -> Any:
 
 
 @register_jitable
-def best_cell(own: Any, others: Any, size: int, tuples: TupleSet, weights: Any, before: Any, numbers: Any) -> Any:
+def best_cell(own: Any, rival: Any, others: Any, size: int, tuples: TupleSet, weights: Any, before: Any, numbers: Any) -> Any:
     """Return the mover's cell with the highest logit after its turn, and that logit, looking no turn further.
 
-    `weights`, float32 [W], are those of the turn's phase for the seat that has just moved; `before` and `numbers` are scratch,
-    uint16 [L].
+    `rival` are the balls of the next seat, `others` all but `own`. `weights`, float32 [W], are those of the turn's phase for
+    the seat that has just moved; `before` and `numbers` are scratch, uint16 [L].
     """
     find_numbers(own, others, tuples.digits, before)
     best, highest = uint64(0), float32(-np.inf)
@@ -142,11 +166,26 @@ def best_cell(own: Any, others: Any, size: int, tuples: TupleSet, weights: Any, 
     while left:
         move = lowest(left)
         left ^= move
-        change_numbers(before, move, rolled_balls(number(move), own, others, size), tuples.digits, numbers)
+        rolled = rolled_balls(number(move), own, others, size)
+        change_numbers(before, move, rolled, tuples.digits, numbers)
+        find_features(own | move | rolled, rival & ~rolled, own | others | move, size, numbers)
         logit = add_up(numbers, tuples.offsets, weights)
         if logit > highest:
             best, highest = number(move), logit
     return best, highest
+
+
+@register_jitable
+def find_position(words: Any, seat: int, seats: int, size: int, tuples: TupleSet, numbers: Any) -> None:
+    """Write all numbers of a position, uint64 [4] from the next mover's side, for the seat that moves `seat` turns from now.
+
+    With two players (`seats` being 1) it is the one that has just moved.
+    """
+    own = words[1] if seats == 1 else words[seat]
+    rival = words[1] if seats > 1 and seat == 0 else words[0]
+    occupied = words[0] | words[1] | words[2] | words[3]
+    find_numbers(own, occupied ^ own, tuples.digits, numbers)
+    find_features(own, rival, occupied, size, numbers)
 
 
 @kernel
@@ -155,5 +194,5 @@ def choose_best(view: Any, size: int, tuples: TupleSet, weights: Any, cells: Any
     before, numbers = np.empty(LANES, np.uint16), np.empty(LANES, np.uint16)
     for game in range(view.shape[0]):
         others = view[game, 1] | view[game, 2] | view[game, 3]
-        cell, _ = best_cell(view[game, 0], others, size, tuples, weights, before, numbers)
+        cell, _ = best_cell(view[game, 0], view[game, 1], others, size, tuples, weights, before, numbers)
         cells[game] = int64(cell)

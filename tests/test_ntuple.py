@@ -1,0 +1,325 @@
+"""N-tuple tables: numbers against a plain count in base 3, learning that helps, runs that resume, files that are checked."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from rolit_env import Board, GameBatch, make_agent, play_rounds
+from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
+from rolit_env.errors import CheckpointError, ConfigError, ModelFileError, OptionError, OutputError, VariantError
+from rolit_env.kernel import kernel
+from rolit_env.notation import parse_cell
+from rolit_env.search.ntuple import FEATURE_WEIGHTS, FEATURES, LANES, best_cell, find_position, placements, tuple_set
+from rolit_env.symmetry import cell_permutations, transform_words
+from rolit_env.variant import all_variants, variant
+from training import ntuple as ntuple_module
+from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
+from training.td import Tables, mirror_twins, play_side_by_side
+from training.td import play_rounds as play_and_learn
+
+TINY = NTupleConfig(size=4, minutes=0, turns=12 * 2 * 400, rounds=100, evaluate_every=0)
+
+
+@kernel
+def position_numbers(view, seat, seats, size, tuples, out):
+    for game in range(view.shape[0]):
+        find_position(view[game], seat, seats, size, tuples, out[game])
+
+
+@kernel
+def best_cells(view, size, tuples, weights, cells, logits):
+    before, numbers = np.empty(LANES, np.uint16), np.empty(LANES, np.uint16)
+    for game in range(view.shape[0]):
+        others = view[game, 1] | view[game, 2] | view[game, 3]
+        cell, logit = best_cell(view[game, 0], view[game, 1], others, size, tuples, weights, before, numbers)
+        cells[game], logits[game] = np.int64(cell), logit
+
+
+def positions(size, players, ply, games=40, seed=0):
+    batch = GameBatch(games, size=size, players=players, seed=seed)
+    if ply:
+        batch.step_random(np.random.default_rng(seed), ply)
+    return batch
+
+
+def numbers_of(batch, seat):
+    chosen = batch.variant
+    out = np.zeros((len(batch), LANES), np.uint16)
+    seats = 1 if chosen.players == 2 else chosen.players
+    position_numbers(batch.view(), seat, seats, chosen.size, tuple_set(TUPLES[chosen.size], chosen.size), out)
+    return out
+
+
+@pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
+def test_numbers_are_contents_in_base_3(chosen):
+    size, players = chosen.size, chosen.players
+    for ply in (0, 5, chosen.plies - 1):
+        batch = positions(size, players, ply, games=10)
+        view = batch.view().tolist()
+        for seat in range(1 if players == 2 else players):
+            found = numbers_of(batch, seat)
+            for game, words in enumerate(view):
+                own = words[1 if players == 2 else seat]
+                others = (words[0] | words[1] | words[2] | words[3]) ^ own
+                lane = FEATURES
+                for text in TUPLES[size]:
+                    for placed in placements(tuple(parse_cell(name, size) for name in text.split()), size):
+                        digits = [(own >> cell & 1) + 2 * (others >> cell & 1) for cell in placed]
+                        assert found[game, lane] == sum(digit * 3**place for place, digit in enumerate(digits))
+                        lane += 1
+
+
+def test_features_are_capturing_cells_of_both_and_empty_cells():
+    board = Board(8, 4, "red")
+    board.push("f4")  # yellow, who moves, can capture nothing; red could go on
+    batch = GameBatch.from_boards([board])
+    for seat, (mine, rival) in enumerate(((1, 2), (2, 1), (3, 1), (0, 1))):  # colours: yellow moves first, then green
+        counts = []
+        for color in (mine, rival):
+            own = board.words[color]
+            others = sum(board.words) - own
+            capturing = [cell for cell in range(64) if not (own | others) >> cell & 1 and captures(own, others, cell)]
+            counts.append(len(capturing))
+        found = numbers_of(batch, seat)[0]
+        assert (int(found[0]), int(found[1])) == (counts[0] * 32 + counts[1], 59)
+    assert numbers_of(batch, 0)[0][0] // 32 == 0
+
+
+def captures(own, others, cell):
+    """Walk from a cell in all directions, as a person would."""
+    row, column = divmod(cell, 8)
+    for down in (-1, 0, 1):
+        for right in (-1, 0, 1):
+            at, seen = (row + down, column + right), 0
+            while (down or right) and 0 <= at[0] < 8 and 0 <= at[1] < 8 and others >> at[0] * 8 + at[1] & 1:
+                at, seen = (at[0] + down, at[1] + right), seen + 1
+            if seen and 0 <= at[0] < 8 and 0 <= at[1] < 8 and own >> at[0] * 8 + at[1] & 1:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
+def test_the_best_cell_has_the_highest_sum_of_weights_after_its_turn(chosen):
+    size, players = chosen.size, chosen.players
+    tuples = tuple_set(TUPLES[size], size)
+    weights = np.random.default_rng(1).normal(size=tuples.size).astype(np.float32)
+    weights[0] = 0
+    batch = positions(size, players, chosen.plies // 2)
+    cells, logits = np.zeros(len(batch), np.int64), np.zeros(len(batch))
+    best_cells(batch.view(), size, tuples, weights, cells, logits)
+    for game in range(len(batch)):
+        board = batch.board(game)
+        sums = {}
+        for move in board.legal_moves:
+            after = board.copy()
+            after.push(move)
+            found = numbers_of(GameBatch.from_boards([after]), players - 1)[0]
+            sums[move] = float(weights[tuples.offsets + found].sum())
+        assert sums[cells[game]] == pytest.approx(max(sums.values()), abs=1e-3)
+        assert logits[game] == pytest.approx(max(sums.values()), abs=1e-3)
+
+
+def test_learnt_tables_value_a_position_as_its_mirror_images():
+    learner = NTupleLearner.fresh(replace(TINY, size=6, players=3))
+    play_side_by_side(learner.tables, learner.course, 60, learner.states)
+    batch = positions(6, 3, 14)
+    tuples, weights = learner.ntuples.layout, learner.tables.weights[1, 2]
+    seen = []
+    for permutation in cell_permutations(6):
+        view = transform_words(batch.view(), np.tile(permutation, (len(batch), 1)))
+        out = np.zeros((len(batch), LANES), np.uint16)
+        position_numbers(view, 2, 3, 6, tuples, out)
+        seen.append(weights[tuples.offsets + out].sum(axis=1))
+    assert np.abs(seen[0]).max() > 0.01
+    np.testing.assert_allclose(np.array(seen), np.tile(seen[0], (8, 1)), atol=1e-4)
+
+
+def test_twins_are_their_own_twins_and_tables_too_alike_are_refused():
+    for size, tuples in TUPLES.items():
+        twins = mirror_twins(tuples, size)
+        assert len(twins) == tuple_set(tuples, size).size
+        assert (twins[twins] == np.arange(len(twins))).all()
+        assert (twins != np.arange(len(twins))).any()
+    with pytest.raises(OptionError, match="too many ways"):
+        mirror_twins(("c3 d3 c4 d4",), 6)
+
+
+def test_threads_sum_up_what_they_learnt():
+    learner = NTupleLearner.fresh(TINY)
+    alone = [Tables(*(table.copy() for table in learner.tables)) for _ in range(2)]
+    for tables, state in zip(alone, learner.states.copy(), strict=True):
+        play_and_learn(tables, learner.course, 50, state)
+    play_side_by_side(learner.tables, learner.course, 50, learner.states)
+    for name in Tables._fields:
+        together = getattr(learner.tables, name)
+        np.testing.assert_allclose(together, sum(getattr(tables, name) for tables in alone), atol=1e-5)
+        assert np.abs(together).sum() > 0
+
+
+def test_results_count_less_the_earlier_a_turn_is():
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, td_lambda=0.7)
+    learner = NTupleLearner.fresh(config)
+    play_and_learn(learner.tables, learner.course, 20, learner.states[0])
+    # All values are a half, and stay so, so that errors come from results alone: a half for each round that was not drawn.
+    by_empty_cells = learner.tables.sizes[:, 0, FEATURE_WEIGHTS - 63 :][:, :12].sum(axis=0)
+    assert by_empty_cells[0] in np.arange(1, 21) / 2
+    np.testing.assert_allclose(by_empty_cells, by_empty_cells[0] * 0.7 ** np.arange(12), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("size", "players", "share"), [(6, 2, 0.93), (6, 4, 0.55)])
+def test_learning_improves_play(size, players, share):
+    config = NTupleConfig(size=size, players=players, minutes=0, turns=32 * 6000, rounds=500, evaluate_every=0)
+    learner = NTupleLearner.fresh(config)
+    for _ in range(6):
+        play_side_by_side(learner.tables, learner.course, config.rounds, learner.states)
+    result = play_rounds([NTupleAgent.of(learner.ntuples), "random"], 1000, size=size, players=players, seed=1)
+    assert result.win_share[0] > share, result.win_share
+
+
+def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path: Path):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        folder.mkdir()
+    learner = NTupleLearner.fresh(TINY)
+    train(learner, whole)
+    stops = iter((False, True))
+    train(NTupleLearner.fresh(TINY), parts, lambda: next(stops))
+    halfway = load(parts)
+    assert halfway.turns == 12 * 2 * 100
+    train(halfway, parts)
+    first, second = load_file(whole / FILE_NAME), load_file(parts / FILE_NAME)
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name])
+    assert np.abs(first["weights"]).sum() > 0
+
+
+def test_damaged_runs_are_refused(tmp_path: Path):
+    with pytest.raises(CheckpointError, match="there is no run's file"):
+        load(tmp_path)
+    learner = NTupleLearner.fresh(TINY)
+    save(learner, tmp_path)
+    path = tmp_path / FILE_NAME
+    good = path.read_bytes()
+    path.write_bytes(good[:1000])
+    with pytest.raises(CheckpointError, match="cut short"):
+        load(tmp_path)
+    path.write_bytes(good)
+    with safe_open(path, framework="numpy") as file:
+        metadata = file.metadata()
+    save_file(load_file(path), path, metadata={**metadata, "format": "other"})
+    with pytest.raises(CheckpointError, match="lacks the mark"):
+        load(tmp_path)
+    save_file({**load_file(path), "states": np.zeros((3, 1), np.uint64)}, path, metadata=metadata)
+    with pytest.raises(CheckpointError, match="does not hold what its settings ask for"):
+        load(tmp_path)
+    state = json.loads(metadata["state"])
+    state["config"]["phases"] = 99
+    path.write_bytes(good)
+    save_file(load_file(path), path, metadata={**metadata, "state": json.dumps(state)})
+    with pytest.raises(CheckpointError, match="phases=99 is out of range"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"tuples": ("a1 i9",)}, "'i9' is no cell"),
+        ({"tuples": ("a1 a1",)}, "'a1 a1' is no tuple"),
+        ({"tuples": ("a1 b1 c1 d1 e1 f1 g1 h1 a2 b2 c2",)}, "1 to 10 different cells"),
+        ({"tuples": ("a1 b2",) * 20}, "too many placements"),
+        ({"workers": 0}, "workers=0 is out of range"),
+        ({"explore": 1.5}, "explore=1.5 is out of range"),
+        ({"size": 4, "players": 3}, "no variant"),
+    ],
+)
+def test_settings_that_can_not_be_are_named(settings, sentence):
+    with pytest.raises((ConfigError, OptionError, VariantError, ValueError), match=re.escape(sentence)):
+        NTupleConfig(**settings)
+
+
+def test_the_command_line_trains_resumes_and_complains_in_one_line(tmp_path: Path, capsys):
+    run = tmp_path / "run"
+    quick = ["--size", "4", "--turns", "2400", "--rounds", "100", "--run", str(run), "--evaluate_rounds", "20"]
+    assert ntuple_module.main(quick) == 0
+    assert "release" in capsys.readouterr().out
+    learner = load(run)
+    assert learner.turns == 2400
+    assert set(learner.evaluations[-1]["win_share"]) == {"random", "greedy", "positional"}
+    assert ntuple_module.main(["--resume", str(run), "--turns", "4800"]) == 0
+    assert load(run).turns == 4800
+    capsys.readouterr()
+    for argv, word in (
+        (quick, "holds a run already"),
+        (["--size", "5"], "no variant"),
+        (["--resume", str(tmp_path / "none")], "there is no run's file"),
+        (["--lerning_rate", "3"], "lerning_rate"),
+    ):
+        assert ntuple_module.main(argv) == 2
+        error = capsys.readouterr().err
+        assert word in error
+        assert error.count("\n") == 1
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    tables = NTuples.empty(variant(6, 2), ("a1 b1 c1", "a1 b2"), 2)
+    tables.weights[:] = np.random.default_rng(0).normal(size=tables.weights.shape)
+    path = tmp_path / "six.safetensors"
+    tables.save(path)
+    path.with_suffix(".json").write_text(json.dumps({"variant": {"size": 6, "players": 2}}))
+    return path
+
+
+def test_a_file_plays_as_the_tables_it_was_made_of(file: Path):
+    agent = make_agent(f"ntuple:{file}")
+    assert agent.name == f"ntuple:{file}"
+    assert make_agent(str(file)).name == agent.name
+    loaded = NTuples.load(file)
+    assert loaded.tuples == ("a1 b1 c1", "a1 b2")
+    assert loaded.phase_of_turn.tolist() == [0] * 16 + [1] * 16
+    batch = positions(6, 2, 20)
+    actions = agent.act(batch, np.random.default_rng(0))
+    np.testing.assert_array_equal(actions, NTupleAgent.of(loaded).act(batch, np.random.default_rng(1)))
+    batch.step(actions)
+    with pytest.raises(VariantError, match="plays size 6 with 2 players"):
+        agent.act(GameBatch(1, size=8), np.random.default_rng(0))
+
+
+def test_files_and_cards_that_do_not_fit_are_refused(file: Path):
+    card = file.with_suffix(".json")
+    text, good = card.read_text(), file.read_bytes()
+    with pytest.raises(ModelFileError, match="there is no file"):
+        make_agent("ntuple:none.safetensors")
+    card.unlink()
+    with pytest.raises(ModelFileError, match="has no card"):
+        NTupleAgent(file)
+    card.write_text(json.dumps({"variant": {"size": 8, "players": 2}}))
+    with pytest.raises(ModelFileError, match="its card says otherwise"):
+        NTupleAgent(file)
+    card.write_text(json.dumps({"variant": {"size": 6, "players": 2}, "sha256": "0"}))
+    with pytest.raises(ModelFileError, match="SHA-256"):
+        NTupleAgent(file)
+    card.write_text(text)
+    file.write_bytes(good[:-9])
+    with pytest.raises(ModelFileError, match="cut short"):
+        NTupleAgent(file)
+    save_file({"weights": np.zeros((1, 1, 1), np.float16)}, file)
+    with pytest.raises(ModelFileError, match="lacks the mark"):
+        NTupleAgent(file)
+    file.write_bytes(good)
+    with safe_open(file, framework="numpy") as opened:
+        metadata = opened.metadata()
+    save_file({"weights": np.full((2, 1, 5), np.nan, np.float16)}, file, metadata=metadata)
+    with pytest.raises(ModelFileError, match="must hold finite float16 weights of shape"):
+        NTupleAgent(file)
+
+
+def test_tables_are_not_written_where_they_can_not_be(tmp_path: Path):
+    with pytest.raises(OutputError, match="can't be written"):
+        NTuples.empty(variant(4, 2), ("a1",), 1).save(tmp_path / "no" / "folder.safetensors")
