@@ -18,7 +18,8 @@ from rolit_env.board import Board
 from rolit_env.errors import AgentError, ModelFileError, RoundOverError, VariantError
 from rolit_env.search import mcts
 from rolit_env.search.evaluation import hand_made, pair_value, seat_values
-from rolit_env.search.mcts import Formula, Leaves, Playouts
+from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.playouts import Playouts, _favourites
 from rolit_env.search.tree import Tree, compact, make_tree, plant, root_moves
 from rolit_env.variant import COLORS
 from tests.oracle import VARIANTS
@@ -212,7 +213,7 @@ def test_without_playouts_the_evaluation_counts(players: int) -> None:
 def test_graded_playouts_narrow_the_choice_down() -> None:
     playouts: Any = Playouts(0b0011, 0b1100)  # type: ignore[arg-type]
     for legal, favourites in ((0b110110, 0b000010), (0b111100, 0b110000), (0b001100, 0b001100), (0b000000, 0b000000)):
-        assert mcts._favourites(legal, playouts) == favourites
+        assert _favourites(legal, playouts) == favourites
 
 
 # That they find what is best.

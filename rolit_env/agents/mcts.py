@@ -15,7 +15,8 @@ from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError
 from rolit_env.search import mcts
 from rolit_env.search.evaluation import Evaluation, hand_made
-from rolit_env.search.mcts import Formula, Leaves, Playouts
+from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.playouts import Playouts
 from rolit_env.search.solver import make_memory, solve_moves
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
 from rolit_env.variant import Variant
