@@ -278,9 +278,9 @@ def test_a_stopped_search_still_answers() -> None:
         ("alphabeta:depth=6,exact=0", "alphabeta:depth=6,exact=0"),
         ("alphabeta:seconds=0.5", "alphabeta:seconds=0.5"),
         ("alphabeta:seconds=2,nodes=100,depth=3", "alphabeta:depth=3,nodes=100,seconds=2.0"),
-        ("paranoid", "paranoid:depth=4"),
+        ("paranoid", "paranoid:depth=3"),
         ("maxn", "maxn:depth=3"),
-        ("brs:exact=9", "brs:depth=4,exact=9"),
+        ("brs:exact=9", "brs:depth=3,exact=9"),
     ],
 )
 def test_the_name_builds_the_agent_again(description: str, name: str) -> None:
