@@ -205,7 +205,7 @@ def main(argv: list[str] | None = None) -> int:
     )
     parser.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4")
     parser.add_argument("--players", type=int, default=2, help="2, 3 or 4")
-    parser.add_argument("--rounds", type=PositiveInt, default=3, help="times to play and fit")
+    parser.add_argument("--rounds", type=PositiveInt, default=4, help="times to play and fit")
     parser.add_argument("--games", type=PositiveInt, default=4096, help="games in each round")
     parser.add_argument("--depth", type=PositiveInt, default=2, help="turns that the players look ahead")
     parser.add_argument("--explore", type=float, default=0.1, help="part of the turns that are random, 0 to 1")

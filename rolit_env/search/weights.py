@@ -1,7 +1,8 @@
 """The weights of the evaluation made by hand, as `python -m training.tune` prints them.
 
 Each line has a name (see `evaluation.column_names`), then a weight for a full board, for each of some evenly spaced numbers of
-empty cells, and for an empty board.
+empty cells, and for an empty board. On 8x8 they come from five rounds (`--rounds 5`), on the smaller boards from four, and all
+from weights of plain common sense to begin with.
 """
 
 from __future__ import annotations
