@@ -424,7 +424,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "card cut short": (lambda path: path.with_suffix(".json").write_text('{"variant": {"si'), "can't be read as JSON"),
     "binary card": (lambda path: path.with_suffix(".json").write_bytes(b"\xff\xfe\x00\x80"), "can't be read as JSON"),
     "card is a list": (lambda path: write_card(path, [1, 2]), "must be a JSON object"),
-    "foreign card": (lambda path: write_card(path, {"name": "rolit"}), "must name a variant and an observation version"),
+    "foreign card": (lambda path: write_card(path, {"name": "rolit"}), "must name a variant"),
     "variant is a name": (lambda path: write_card(path, card(8, 2) | {"variant": "8x8-2p"}), "must name a variant"),
     "variant is a list": (lambda path: write_card(path, card(8, 2) | {"variant": [8, 2]}), "must name a variant"),
     "no such variant": (lambda path: write_card(path, card(4, 4)), "must name a variant"),

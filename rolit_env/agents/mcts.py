@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
+from rolit_env.agents.ntuple import load_released
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import grade_words
 from rolit_env.batch import GameBatch
@@ -63,6 +65,7 @@ class MctsAgent(Agent):
         playouts: `random`; or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
             next to a corner last; or `none`: a leaf is worth what the evaluation of the other searches says.
         policy: Path of a policy file, `.onnx`; there are no playouts then.
+        eval: Path of n-tuple tables, `.safetensors`, that value leaves; there are no playouts then.
         exact: With so many empty cells or fewer, two players' moves are solved instead (8), which is faster then. The end of
             a round of more players depends on how others choose among moves that are alike to them, so it is searched.
 
@@ -71,7 +74,7 @@ class MctsAgent(Agent):
 
     Raises:
         AgentError: for budgets, weights or playouts that can't be.
-        ModelFileError: for a policy file that can't be used.
+        ModelFileError: for a file that can't be used.
     """
 
     evaluation: Evaluation | None = None
@@ -84,6 +87,7 @@ class MctsAgent(Agent):
         playouts: str | None = None,
         policy: str | None = None,
         exact: int | None = None,
+        eval: str | None = None,  # noqa: A002  (what is typed)
     ) -> None:
         if simulations is not None and not 1 <= simulations <= 10**9:
             raise AgentError(f"simulations={simulations} does not exist; allowed are ints from 1 to a billion")
@@ -91,8 +95,10 @@ class MctsAgent(Agent):
             raise AgentError(f"seconds={seconds:g} does not exist; allowed are numbers above 0, to a million")
         if explore is not None and not 0 <= explore < float("inf"):
             raise AgentError(f"explore={explore:g} does not exist; allowed are numbers from 0 up")
-        if playouts is not None and (playouts not in PLAYOUTS or policy is not None):
-            allowed = ", ".join(PLAYOUTS) if policy is None else "none beside a policy"
+        if policy is not None and eval is not None:
+            raise AgentError("policy and eval both say what a leaf is worth; allowed is one of them")
+        if playouts is not None and (playouts not in PLAYOUTS or policy is not None or eval is not None):
+            allowed = ", ".join(PLAYOUTS) if policy is eval is None else "none beside a policy or tables"
             raise AgentError(f"playouts={playouts} does not exist; allowed are {allowed}")
         if exact is not None and not 0 <= exact <= MOST_EXACT:
             raise AgentError(f"exact={exact} does not exist; allowed are ints from 0 to {MOST_EXACT}")
@@ -105,14 +111,18 @@ class MctsAgent(Agent):
             "playouts": playouts,
             "policy": policy,
             "exact": exact,
+            "eval": eval,
         }
         self._options = {key: value for key, value in options.items() if value is not None}
         self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.simulations = simulations
         self.seconds = seconds
         self.exact = EXACT if exact is None else exact
-        self.playouts = playouts or PLAYOUTS[0]
+        self.playouts = playouts or ("none" if eval is not None else PLAYOUTS[0])
         self.policy = PolicyAgent(policy) if policy is not None else None
+        self.ntuples = load_released(Path(eval))[1] if eval is not None else None
+        if self.ntuples:
+            self.evaluation = self.ntuples.evaluation()
         self.explore = explore
         self._kept: list[Tree] = []
         self._kept_for: tuple[Variant, int] | None = None
@@ -123,9 +133,11 @@ class MctsAgent(Agent):
         return _build, (type(self), self._options)
 
     def check_variant(self, variant: Variant) -> None:
-        """Raise `VariantError` when the policy was trained for another variant."""
+        """Raise `VariantError` when the policy or the tables are for another variant."""
         if self.policy:
             self.policy.check_variant(variant)
+        if self.ntuples:
+            self.ntuples.check_variant(variant, self.name)
 
     def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Return the most visited moves, int64 [B]."""
@@ -169,7 +181,7 @@ class MctsAgent(Agent):
                 count = 1
             elif self.playouts == "none":
                 evaluation = self.evaluation or hand_made(size, players)
-                mcts.search_by_values(tree, leaves, players, size, count, formula, evaluation)
+                mcts.search_by_values(tree, leaves, players, size, count, formula, evaluation.fresh())
             else:
                 mcts.search_by_playouts(size)(tree, leaves, players, count, formula, self._playouts(games.variant))
             left -= count

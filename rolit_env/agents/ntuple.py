@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from rolit_env.agents.base import Agent
 from rolit_env.agents.card import card_variant, check_sum, read_card
 from rolit_env.batch import GameBatch
 from rolit_env.errors import ModelFileError, OutputError, VariantError
+from rolit_env.search.evaluation import Evaluation, learnt
 from rolit_env.search.ntuple import TupleSet, choose_best, tuple_set
 from rolit_env.variant import Variant, variant
 
@@ -87,6 +88,18 @@ class NTuples:
         """The phase of each turn of a round, int64 [n·n − 4]: parts of equal length, as nearly as can be."""
         return np.arange(self.variant.plies) * len(self.weights) // self.variant.plies
 
+    def evaluation(self) -> Evaluation:
+        """Return these tables as what a search values its leaves by; it follows them when they change."""
+        return learnt(self.weights, self.layout, self.variant.size)
+
+    def check_variant(self, wanted: Variant, name: str) -> None:
+        """Raise `VariantError` when the tables are for another variant; `name` is the agent that has them."""
+        if wanted != self.variant:
+            raise VariantError(
+                f"{name} was made for {self.variant.name} and can't play {wanted.name}; "
+                f"it plays size {self.variant.size} with {self.variant.players} players"
+            )
+
     def save(self, path: Path) -> None:
         """Write the tables, halves of float32 being precise enough for play. Raises `OutputError`."""
         description = {
@@ -127,6 +140,17 @@ class NTuples:
         return loaded
 
 
+def load_released(path: Path) -> tuple[dict[str, Any], NTuples]:
+    """Return the card and the tables of a file that has one. Raises `ModelFileError` when they don't fit each other."""
+    if not path.is_file():
+        raise ModelFileError(f"there is no file of n-tuple tables {path}")
+    card, ntuples = read_card(path), NTuples.load(path)
+    if card_variant(card, path) != ntuples.variant:
+        raise ModelFileError(f"{path} holds tables for {ntuples.variant.name}, and its card says otherwise")
+    check_sum(card, path)
+    return card, ntuples
+
+
 class NTupleAgent(Agent):
     """Plays the turn after which its tables promise most, looking no further.
 
@@ -140,13 +164,7 @@ class NTupleAgent(Agent):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.name = f"ntuple:{self.path}"
-        if not self.path.is_file():
-            raise ModelFileError(f"there is no file of n-tuple tables {self.path}")
-        self.card = read_card(self.path)
-        self.ntuples = NTuples.load(self.path)
-        if card_variant(self.card, self.path) != self.ntuples.variant:
-            raise ModelFileError(f"{self.path} holds tables for {self.ntuples.variant.name}, and its card says otherwise")
-        check_sum(self.card, self.path)
+        self.card, self.ntuples = load_released(self.path)
 
     @classmethod
     def of(cls, ntuples: NTuples, name: str = "ntuple") -> Self:
@@ -157,12 +175,7 @@ class NTupleAgent(Agent):
 
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the tables are for another variant."""
-        made_for = self.ntuples.variant
-        if variant != made_for:
-            raise VariantError(
-                f"{self.name} was made for {made_for.name} and can't play {variant.name}; "
-                f"it plays size {made_for.size} with {made_for.players} players"
-            )
+        self.ntuples.check_variant(variant, self.name)
 
     def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Return the actions after which the mover's value is highest, int64 [B]."""

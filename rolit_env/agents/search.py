@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
+from rolit_env.agents.ntuple import load_released
 from rolit_env.batch import GameBatch, draw_cells
 from rolit_env.bits import Words
 from rolit_env.errors import AgentError, VariantError
@@ -56,12 +58,16 @@ class SearchAgent(Agent):
         seconds: Time for each move, likewise; a batch of B games takes B times as long. With several budgets, whichever ends
             first. With none, the default depth.
         exact: With so many empty cells or fewer the whole rest of the round is searched, whatever the budget.
+        eval: Path of n-tuple tables that value the leaves, `.safetensors`, for the variant they were made for; without, the
+            evaluation made by hand does.
 
     Attributes:
         evaluation: What values the leaves; None for the one made by hand, which differs from variant to variant.
+        ntuples: The tables of `eval`, or None.
 
     Raises:
         AgentError: for budgets that can't be.
+        ModelFileError: for tables that can't be used.
     """
 
     evaluation: Evaluation | None = None
@@ -71,7 +77,12 @@ class SearchAgent(Agent):
     most_exact: int
 
     def __init__(
-        self, depth: int | None = None, nodes: int | None = None, seconds: float | None = None, exact: int | None = None
+        self,
+        depth: int | None = None,
+        nodes: int | None = None,
+        seconds: float | None = None,
+        exact: int | None = None,
+        eval: str | None = None,  # noqa: A002  (what is typed)
     ) -> None:
         if depth is not None and not 1 <= depth <= DEEPEST:
             raise AgentError(f"depth={depth} does not exist; allowed are ints from 1 to {DEEPEST}")
@@ -83,18 +94,26 @@ class SearchAgent(Agent):
             raise AgentError(f"exact={exact} does not exist; allowed are ints from 0 to {self.most_exact}")
         if depth is nodes is seconds is None:
             depth = self.default_depth
-        given = {"depth": depth, "nodes": nodes, "seconds": seconds, "exact": exact}
+        given = {"depth": depth, "nodes": nodes, "seconds": seconds, "exact": exact, "eval": eval}
         self._options = {key: value for key, value in given.items() if value is not None}
         self.name = f"{self.kind}:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.depth = depth or DEEPEST
         self.nodes = nodes
         self.seconds = seconds
         self.exact = self.default_exact if exact is None else exact
+        self.ntuples = load_released(Path(eval))[1] if eval is not None else None
+        if self.ntuples:
+            self.evaluation = self.ntuples.evaluation()
         self._memories: list[Any] = []
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What a search wrote is of no use to a copy.
         return _build, (type(self), self._options)
+
+    def check_variant(self, variant: Variant) -> None:
+        """Raise `VariantError` when the leaves are valued by tables for another variant."""
+        if self.ntuples:
+            self.ntuples.check_variant(variant, self.name)
 
     def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Return the best moves, int64 [B]; ties are drawn."""
@@ -156,7 +175,7 @@ class SearchAgent(Agent):
         """Return a function that does the same to the end of the round."""
 
     def _evaluation(self, variant: Variant) -> Evaluation:
-        return self.evaluation or hand_made(variant.size, variant.players)
+        return (self.evaluation or hand_made(variant.size, variant.players)).fresh()
 
 
 def _build(kind: type[SearchAgent], options: dict[str, Any]) -> SearchAgent:
@@ -172,12 +191,13 @@ class AlphaBetaAgent(SearchAgent):
     most_exact = 14
 
     def check_variant(self, variant: Variant) -> None:
-        """Raise `VariantError` when there are not two players."""
+        """Raise `VariantError` when there are not two players, or tables for another variant."""
         if variant.players != 2:
             raise VariantError(
                 f"{self.name} can't play {variant.name}: alpha-beta is for two players; "
                 "for more there are paranoid, maxn and brs"
             )
+        super().check_variant(variant)
 
     def _make_memory(self) -> Any:
         quick = self.nodes is None and self.seconds is None and self.depth <= 6
@@ -203,11 +223,12 @@ class _SeatAgent(SearchAgent):
     most_exact = 9
 
     def check_variant(self, variant: Variant) -> None:
-        """Raise `VariantError` when there are not three or four players."""
+        """Raise `VariantError` when there are not three or four players, or tables for another variant."""
         if variant.players == 2:
             raise VariantError(
                 f"{self.name} can't play {variant.name}: it is for three and four players; for two there is alphabeta"
             )
+        super().check_variant(variant)
 
     def _make_memory(self) -> Any:
         return seat_memory()

@@ -19,7 +19,7 @@ from numba.extending import register_jitable
 from rolit_env.bits import popcount
 from rolit_env.kernel import kernel
 from rolit_env.search import solver
-from rolit_env.search.children import pair_children, whole
+from rolit_env.search.children import pair_children
 from rolit_env.search.evaluation import pair_values
 from rolit_env.search.position import empty_count
 from rolit_env.search.solver import INFINITY, make_memory, solve_pair
@@ -117,7 +117,7 @@ def _root(
     cells, words, order = memory.cells[depth], memory.words[depth], memory.order[depth]
     count = pair_children(own, other, neutral, size, cells, words)
     memory.control[NODES] += 1
-    pair_values(words, whole(count), size, evaluation, memory.values[depth])
+    pair_values(words, count, size, evaluation, memory.values[depth])
     _sort(memory.values[depth], count, order)
     best, word = int64(-INFINITE), uint64(0)
     for turn in range(2):  # the favourites, then the others
@@ -203,7 +203,7 @@ def _search(
         control[NODES] += count
         if left == 1:
             return int64(popcount(words[1, 0])) - int64(popcount(words[0, 0]))
-        pair_values(words, whole(count), size, evaluation, values)
+        pair_values(words, count, size, evaluation, values)
         best = int64(INFINITE)
         for child in range(count):
             best = min(best, values[child])
@@ -221,7 +221,7 @@ def _search(
                 return value
 
     count = pair_children(own, other, neutral, size, cells, words)
-    pair_values(words, whole(count), size, evaluation, values)
+    pair_values(words, count, size, evaluation, values)
     if first >= 0:
         values[first] = -INFINITE
     _sort(values, count, order)

@@ -9,23 +9,28 @@ The evaluation made by hand adds up, for each seat, weights for what it has on t
 cells next to a corner once more while the corner is empty, balls that can't be rolled any more, cells where it could capture,
 and empty cells next to its balls. Weights depend on the number of empty cells; `python -m training.tune` finds them.
 
+The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills.
+
 Legend: K positions, P players.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64
+from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, cells_of, popcount
 from rolit_env.kernel import kernel
 from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
+from rolit_env.search.children import whole
+from rolit_env.search.ntuple import LANES, TupleSet, add_up, find_position, tuple_set
 from rolit_env.search.weights import WEIGHTS
 
 KINDS = 10
@@ -52,9 +57,21 @@ class Evaluation(NamedTuple):
     Attributes:
         weights: int64 [n·n + 1, COLUMNS], a row for each number of empty cells: the weights of all kinds of cells, of
             `FEATURES`, and of `BY_TURN` for the mover, for the next seat and so on.
+        tables: Those of n-tuples, which then count instead, float32 [H, R, W]; without any (H = 0) in what is made by hand.
+        tuples: How they lie on the board.
+        phases: The phase of a position with so many empty cells, int64 [n·n + 1].
+        numbers: Scratch, uint16 [L]: searches in different threads need an evaluation each.
     """
 
     weights: Any
+    tables: Any
+    tuples: TupleSet
+    phases: Any
+    numbers: Any
+
+    def fresh(self) -> Evaluation:
+        """Return the same for another search."""
+        return self._replace(numbers=np.empty(LANES, np.uint16))
 
 
 @cache
@@ -83,7 +100,26 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
     weights = np.zeros((size * size + 1, COLUMNS), np.int64)
     weights[:, :kinds] = np.rint(given[:kinds]).T
     weights[:, KINDS : KINDS + len(given) - kinds] = np.rint(given[kinds:]).T
-    return Evaluation(weights)
+    return Evaluation(
+        weights,
+        np.zeros((0, 1, 1), np.float32),
+        tuple_set((), size),
+        np.zeros(size * size + 1, np.int64),
+        np.empty(LANES, np.uint16),
+    )
+
+
+def learnt(tables: npt.NDArray[np.float32], tuples: TupleSet, size: int) -> Evaluation:
+    """Return an evaluation by n-tuple tables, float32 [H, R, W], for the phases of a round, which are equally long."""
+    empty = np.arange(size * size + 1)
+    turns = size * size - 4
+    return Evaluation(
+        np.zeros((1, COLUMNS), np.int64),
+        tables,
+        tuples,
+        np.clip(turns - 1 - empty, 0, turns) * len(tables) // turns,
+        np.empty(LANES, np.uint16),
+    )
 
 
 @cache
@@ -120,11 +156,26 @@ _BOARD_8, _BOARD_6, _BOARD_4 = _board(8), _board(6), _board(4)
 
 
 @register_jitable
+def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
+    """Return the logit, by n-tuples, of the seat that moves `seat` turns from now; with two players of that just moved."""
+    tables = evaluation.tables[evaluation.phases[size * size - int64(popcount(own | following | third | fourth))]]
+    find_position((own, following, third, fourth), seat, tables.shape[0], size, evaluation.tuples, evaluation.numbers)
+    return add_up(evaluation.numbers, evaluation.tuples.offsets, tables[seat])
+
+
+@register_jitable
+def _share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
+    return 1 / (1 + math.exp(-_logit(own, following, third, fourth, seat, size, evaluation)))
+
+
+@register_jitable
 def pair_value(own: Any, other: Any, third: Any, fourth: Any, size: int, evaluation: Any) -> Any:
     """Return the value of a position for the mover of two, int64; for the other it is the negative.
 
     Divided by `SCALE` it is the logit of the win share that the mover can expect. Neutral balls may be in either word.
     """
+    if evaluation.tables.shape[0]:
+        return int64(-SCALE * _logit(own, other, third, fourth, 0, size, evaluation))
     weights = evaluation.weights[size * size - int64(popcount(own | other | third | fourth))]
     if size == 8:
         return _pair_value(own, other, third | fourth, weights, _BOARD_8)
@@ -139,11 +190,16 @@ def pair_values(words: Any, count: Any, size: int, evaluation: Any, values: Any)
 
     Args:
         words: Balls of the mover, of the other, and neutral ones, uint64 [3, K].
-        count: How many to value. A multiple of 8 is fastest; the words of the last few may be anything.
+        count: How many to value. There must be room for a multiple of 8.
         size: Side of the board.
         evaluation: To go by.
         values: int64 [K].
     """
+    if evaluation.tables.shape[0]:
+        for at in range(count):
+            values[at] = pair_value(words[0, at], words[1, at], words[2, at], uint64(0), size, evaluation)
+        return
+    count = whole(count)  # the words of the last few may be anything
     weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0]))]
     if size == 8:
         _pair_values(words, count, weights, values, _BOARD_8)
@@ -172,6 +228,16 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
 
     They are the win shares that seats can expect, of `SHARE` in all.
     """
+    if evaluation.tables.shape[0]:
+        first, second = (
+            _share(own, following, third, fourth, 0, size, evaluation),
+            _share(own, following, third, fourth, 1, size, evaluation),
+        )
+        next_one, last = _share(own, following, third, fourth, 2, size, evaluation), 0.0
+        if players == 4:
+            last = _share(own, following, third, fourth, 3, size, evaluation)
+        part: Any = SHARE / (first + second + next_one + last)
+        return int64(first * part), int64(second * part), int64(next_one * part), int64(last * part)
     weights = evaluation.weights[size * size - int64(popcount(own | following | third | fourth))]
     if size == 8:
         return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_8))
@@ -190,6 +256,13 @@ def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation
         evaluation: To go by.
         values: int64 [4, K], the mover's first.
     """
+    if evaluation.tables.shape[0]:
+        for at in range(count):
+            values[0, at], values[1, at], values[2, at], values[3, at] = seat_values(
+                words[0, at], words[1, at], words[2, at], words[3, at], players, size, evaluation
+            )
+        return
+    count = whole(count)
     weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0] | words[3, 0]))]
     if size == 8:
         _many_seat_values(words, count, players, weights, values, _BOARD_8)

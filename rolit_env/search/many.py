@@ -24,7 +24,7 @@ from numba.extending import register_jitable
 from rolit_env.bits import popcount
 from rolit_env.kernel import kernel
 from rolit_env.search import solver
-from rolit_env.search.children import seat_children, whole
+from rolit_env.search.children import seat_children
 from rolit_env.search.evaluation import SHARE, many_seat_values
 from rolit_env.search.position import empty_count
 from rolit_env.search.solver import make_memory, seat_balls, solve_many
@@ -155,7 +155,7 @@ def _root(
     rows = memory.reply[0] if stays else memory.turn
     count = seat_children(own, following, third, fourth, rows, size, cells, words)
     memory.control[NODES] += 1
-    many_seat_values(words, whole(count), players, size, evaluation, guesses)
+    many_seat_values(words, count, players, size, evaluation, guesses)
     for child in range(count):
         order[child] = child if method == MAXN else (-guesses[0 if stays else mine, child] << 8) | child
     if method != MAXN:
@@ -273,7 +273,7 @@ def _paranoid(
         memory.control[NODES] += count
         if left == 1:
             return _payoff(words, 0, root, players)
-    many_seat_values(words, whole(count), players, size, evaluation, values)
+    many_seat_values(words, count, players, size, evaluation, values)
     best = int64(-INFINITE)
     if depth == 1:
         for child in range(count):
@@ -337,7 +337,7 @@ def _best_reply(
         if depth == 1:  # at a leaf the next seat moves
             rows, mine = memory.turn, int64(players - 1)
         total = seat_children(own, following, third, fourth, rows, size, memory.cells[depth, 0], memory.words[depth, 0])
-        many_seat_values(memory.words[depth, 0], whole(total), players, size, evaluation, memory.values[depth, 0])
+        many_seat_values(memory.words[depth, 0], total, players, size, evaluation, memory.values[depth, 0])
         for child in range(total):
             order[child] = (-memory.values[depth, 0, mine, child] << 8) | child
     else:
@@ -355,7 +355,7 @@ def _best_reply(
                 count = seat_children(third, own, following, fourth, rows, size, cells, words)
             else:
                 count = seat_children(fourth, own, following, third, rows, size, cells, words)
-            many_seat_values(words, whole(count), players, size, evaluation, values)
+            many_seat_values(words, count, players, size, evaluation, values)
             for child in range(count):
                 order[total + child] = (values[0, child] << 8) | (64 * (mover - 1) + child)
             total += count
@@ -424,7 +424,7 @@ def _maxn(
             for seat in range(players):
                 values[seat, 0] = _payoff(words, 0, seat, players)
         else:
-            many_seat_values(words, whole(count), players, size, evaluation, values)
+            many_seat_values(words, count, players, size, evaluation, values)
         chosen = 0
         for child in range(1, count):
             if values[mine, child] > values[mine, chosen]:
