@@ -1,5 +1,6 @@
 """N-tuple tables: numbers against a plain count in base 3, learning that helps, runs that resume, files that are checked."""
 
+import copy
 import json
 import re
 from dataclasses import replace
@@ -15,12 +16,14 @@ from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
 from rolit_env.errors import CheckpointError, ConfigError, ModelFileError, OptionError, OutputError, VariantError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
+from rolit_env.search.evaluation import many_seat_values, pair_value, pair_values, seat_values
 from rolit_env.search.ntuple import FEATURE_WEIGHTS, FEATURES, LANES, best_cell, find_position, placements, tuple_set
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants, variant
 from training import ntuple as ntuple_module
+from training import release as release_module
 from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
-from training.td import Tables, mirror_twins, play_side_by_side
+from training.td import Tables, Workers, mirror_twins
 from training.td import play_rounds as play_and_learn
 
 TINY = NTupleConfig(size=4, minutes=0, turns=12 * 2 * 400, rounds=100, evaluate_every=0)
@@ -127,7 +130,7 @@ def test_the_best_cell_has_the_highest_sum_of_weights_after_its_turn(chosen):
 
 def test_learnt_tables_value_a_position_as_its_mirror_images():
     learner = NTupleLearner.fresh(replace(TINY, size=6, players=3))
-    play_side_by_side(learner.tables, learner.course, 60, learner.states)
+    Workers(learner.tables, learner.course, learner.states).play(60)
     batch = positions(6, 3, 14)
     tuples, weights = learner.ntuples.layout, learner.tables.weights[1, 2]
     seen = []
@@ -155,7 +158,7 @@ def test_threads_sum_up_what_they_learnt():
     alone = [Tables(*(table.copy() for table in learner.tables)) for _ in range(2)]
     for tables, state in zip(alone, learner.states.copy(), strict=True):
         play_and_learn(tables, learner.course, 50, state)
-    play_side_by_side(learner.tables, learner.course, 50, learner.states)
+    Workers(learner.tables, learner.course, learner.states).play(50)
     for name in Tables._fields:
         together = getattr(learner.tables, name)
         np.testing.assert_allclose(together, sum(getattr(tables, name) for tables in alone), atol=1e-5)
@@ -176,8 +179,9 @@ def test_results_count_less_the_earlier_a_turn_is():
 def test_learning_improves_play(size, players, share):
     config = NTupleConfig(size=size, players=players, minutes=0, turns=32 * 6000, rounds=500, evaluate_every=0)
     learner = NTupleLearner.fresh(config)
+    workers = Workers(learner.tables, learner.course, learner.states)
     for _ in range(6):
-        play_side_by_side(learner.tables, learner.course, config.rounds, learner.states)
+        workers.play(config.rounds)
     result = play_rounds([NTupleAgent.of(learner.ntuples), "random"], 1000, size=size, players=players, seed=1)
     assert result.win_share[0] > share, result.win_share
 
@@ -323,3 +327,102 @@ def test_files_and_cards_that_do_not_fit_are_refused(file: Path):
 def test_tables_are_not_written_where_they_can_not_be(tmp_path: Path):
     with pytest.raises(OutputError, match="can't be written"):
         NTuples.empty(variant(4, 2), ("a1",), 1).save(tmp_path / "no" / "folder.safetensors")
+
+
+@kernel
+def values_of(view, players, size, evaluation, values, twins):
+    """Write the values of positions one by one, int64 [B, 4], and all at once, int64 [4, B]."""
+    for game in range(view.shape[0]):
+        a, b, c, d = view[game, 0], view[game, 1], view[game, 2], view[game, 3]
+        if players == 2:
+            values[game, 0] = pair_value(a, b, c, d, size, evaluation)
+        else:
+            values[game, 0], values[game, 1], values[game, 2], values[game, 3] = seat_values(
+                a, b, c, d, players, size, evaluation
+            )
+    if players == 2:
+        words = view.T.copy()
+        words[2] |= words[3]
+        pair_values(words, view.shape[0], size, evaluation, twins[0])
+    else:
+        many_seat_values(view.T.copy(), view.shape[0], players, size, evaluation, twins)
+
+
+@pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
+def test_tables_value_positions_for_searches(chosen):
+    tables = NTuples.empty(chosen, TUPLES[chosen.size], 3)
+    tables.weights[:] = np.random.default_rng(2).normal(scale=0.2, size=tables.weights.shape)
+    for ply in (1, chosen.plies // 2, chosen.plies - 2):
+        batch = positions(chosen.size, chosen.players, ply, games=16)
+        values, twins = np.zeros((16, 4), np.int64), np.zeros((4, 16), np.int64)
+        values_of(batch.view(), chosen.players, chosen.size, tables.evaluation(), values, twins)
+        weights = tables.weights[tables.phase_of_turn[ply - 1]]  # of the turn that led here
+        logits = np.array(
+            [weights[seat][tables.layout.offsets + numbers_of(batch, seat)].sum(axis=1) for seat in range(weights.shape[0])]
+        )
+        if chosen.players == 2:
+            np.testing.assert_allclose(values[:, 0], -1000 * logits[0], atol=2)
+        else:
+            shares = 1 / (1 + np.exp(-logits))
+            np.testing.assert_allclose(values[:, : chosen.players].T, 1e6 * shares / shares.sum(axis=0), atol=30)
+        np.testing.assert_array_equal(values.T, twins)
+
+
+@pytest.mark.parametrize(("players", "kinds"), [(2, ("alphabeta", "mcts")), (4, ("paranoid", "maxn", "brs", "mcts"))])
+def test_searches_go_by_the_tables_of_a_file(tmp_path: Path, players, kinds):
+    tables = NTuples.empty(variant(6, players), ("a1 b1 c1",), 1)
+    # A ball in a corner is all that counts, so a search of one turn takes a corner whenever it can.
+    numbers = np.arange(27)
+    tables.weights[0, :, 1 + FEATURE_WEIGHTS :] = 4.0 * (numbers % 3 == 1) - 4.0 * (numbers % 3 == 2)
+    file = tmp_path / "corners.safetensors"
+    tables.save(file)
+    file.with_suffix(".json").write_text(json.dumps({"variant": {"size": 6, "players": players}}))
+    batch = positions(6, players, 14, games=200)
+    corners = np.uint64(sum(1 << cell for cell in (0, 5, 30, 35)))
+    can = (batch.legal & corners) != 0
+    assert can.sum() > 5
+    for kind in kinds:
+        budget = "simulations=60" if kind == "mcts" else "depth=1"
+        agent = make_agent(f"{kind}:{budget},eval={file}")
+        assert make_agent(agent.name).name == agent.name
+        actions = agent.act(batch, np.random.default_rng(0))
+        took = (np.uint64(1) << actions.astype(np.uint64) & corners) != 0
+        assert took[can].mean() > (0.8 if kind == "mcts" else 0.99), kind
+        with pytest.raises(VariantError, match=f"plays size 6 with {players} players"):
+            agent.check_variant(variant(8, players))
+        copied = copy.deepcopy(agent)
+        np.testing.assert_array_equal(copied.act(batch, np.random.default_rng(0)), actions)
+    with pytest.raises(ModelFileError, match="there is no file"):
+        make_agent(f"{kinds[0]}:eval=none.safetensors")
+
+
+def test_the_median_run_is_released_with_the_results_of_all(tmp_path: Path, capsys):
+    for seed, turns in enumerate((0, 12 * 1000, 12 * 8000)):
+        run = tmp_path / str(seed)
+        run.mkdir()
+        config = NTupleConfig(size=4, seed=seed, turns=max(turns, 1), minutes=0, rounds=500, workers=2, evaluate_every=0)
+        learner = NTupleLearner.fresh(config)
+        if turns:
+            train(learner, run)
+        else:
+            save(learner, run)
+    out = tmp_path / "models" / "four.safetensors"
+    runs = [str(tmp_path / str(seed)) for seed in range(3)]
+    assert release_module.main([*runs, "--out", str(out), "--rounds", "60"]) == 0
+    assert "rolit evaluate ntuple:" in capsys.readouterr().out
+    card = json.loads(out.with_suffix(".json").read_text())
+    means = [np.mean(list(seed["win_share"].values())) for seed in card["seeds"]]
+    assert [seed["seed"] for seed in card["seeds"]] == [0, 1, 2]
+    assert np.median(means) == means[card["config"]["seed"]]
+    agent = make_agent(f"ntuple:{out}")
+    again = play_rounds([agent, "greedy"], 60, size=4, seed=0)
+    assert again.win_share[0] == card["results"]["against"]["greedy"]["win_share"][0]
+    for argv, word in (
+        ([runs[0], "--out", str(tmp_path / "x.onnx")], "must end in .safetensors"),
+        ([str(tmp_path / "none"), "--out", str(out)], "there is no run's file"),
+        ([runs[0], "--out", str(out), "--rounds", "0"], "rounds=0 is too few"),
+    ):
+        assert release_module.main(argv) == 2
+        error = capsys.readouterr().err
+        assert word in error
+        assert error.count("\n") == 1

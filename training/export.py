@@ -9,14 +9,9 @@ mover's first.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import platform
-import shlex
 import sys
 import warnings
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +19,14 @@ import numpy as np
 import onnx
 import torch
 from jsonargparse import ArgumentParser, Namespace
-from rich.console import Console
-from rich.progress import Progress
 from torch import Tensor, nn
 
-from rolit_env import GameBatch, make_agent, play_rounds
+from rolit_env import GameBatch
 from rolit_env.agents import PolicyAgent
 from rolit_env.agents.policy import OBSERVATION_VERSION
-from rolit_env.errors import ModelFileError, OptionError, OutputError
+from rolit_env.errors import ModelFileError
 from rolit_env.files import replacing
+from training.card import check_out, describe, measure, print_results, write_card
 from training.checkpoint import load_checkpoint
 from training.command import run_command
 from training.learner import Learner
@@ -53,23 +47,28 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
         OutputError: when `out` does not end in `.onnx` or can't be written.
         ModelFileError: when onnxruntime and torch do not agree.
     """
-    if out.suffix != ".onnx":
-        raise OutputError(f"{out} must end in .onnx")
-    if rounds < 1:
-        raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{out} can't be written ({error.strerror})") from None
+    check_out(out, ".onnx", rounds)
     # The drafts lie side by side under one name, as policy and card do.
     with replacing(out.with_suffix(".json")) as card_draft, replacing(out) as draft:
         _write_graph(learner, draft)
-        card = _describe(learner, out, draft)
-        _write_card(card, card_draft)
+        card = describe(
+            learner,
+            out,
+            draft,
+            ("rolit-env", "torch", "numpy", "onnx"),
+            observation_version=OBSERVATION_VERSION,
+            illegal_logit=ILLEGAL,
+            network={
+                "kind": type(learner.network).__name__,
+                "parameters": sum(parameter.numel() for parameter in learner.network.parameters()),
+            },
+        )
+        write_card(card, card_draft)
         exported = PolicyAgent(draft)
         check_parity(learner, exported)
-        card["results"] = _measure(learner, exported, out, rounds, seed)
-        _write_card(card, card_draft)
+        exported.name = str(out)
+        card["results"] = measure(learner, exported, OPPONENTS, rounds, seed)
+        write_card(card, card_draft)
     return card
 
 
@@ -134,57 +133,6 @@ def _write_graph(learner: Learner, path: Path) -> None:
     onnx.save(model, path)  # weights and all in the one file
 
 
-def _describe(learner: Learner, out: Path, model_path: Path) -> dict[str, Any]:
-    config = learner.config
-    return {
-        "name": out.stem,
-        "variant": {"size": config.size, "players": config.players},
-        "observation_version": OBSERVATION_VERSION,
-        "illegal_logit": ILLEGAL,
-        "network": {
-            "kind": type(learner.network).__name__,
-            "parameters": sum(parameter.numel() for parameter in learner.network.parameters()),
-        },
-        "trained": {
-            "turns": learner.turns,
-            "minutes": round(learner.seconds / 60, 2),
-            "iterations": learner.iteration,
-            "evaluations": learner.evaluations,
-        },
-        "config": config.to_dict(),
-        "commit": learner.commit,
-        "versions": {name: version(name) for name in ("rolit-env", "torch", "numpy", "onnx")}
-        | {"python": platform.python_version()},
-        "sha256": hashlib.sha256(model_path.read_bytes()).hexdigest(),
-    }
-
-
-def _measure(learner: Learner, agent: PolicyAgent, out: Path, rounds: int, seed: int) -> dict[str, Any]:
-    """Play the exported file against each scripted agent, as the command noted beside the results does."""
-    config = learner.config
-    command = ["rolit", "evaluate", str(out), "--against", *OPPONENTS, "--size", str(config.size)]
-    command += ["--players", str(config.players), "--rounds", str(rounds), "--seed", str(seed)]
-    results = {}
-    agent.name = str(out)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        for name in OPPONENTS:
-            task = progress.add_task(f"against {name}")
-            results[name] = play_rounds(
-                [agent, make_agent(name)],
-                rounds,
-                size=config.size,
-                players=config.players,
-                seed=seed,
-                progress=lambda played, total, task=task: progress.update(task, completed=played, total=total),
-            ).to_dict()
-    return {"command": shlex.join(command), "against": results}
-
-
-def _write_card(card: dict[str, Any], path: Path) -> None:
-    path.write_text(json.dumps(card, indent=2) + "\n", encoding="utf-8")
-
-
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
     options = ArgumentParser(
@@ -207,8 +155,7 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(options: Namespace) -> int:
     card = export(load_checkpoint(Path(options.run)), Path(options.out), options.rounds, options.seed)
-    for name, result in card["results"]["against"].items():
-        print(f"{name:>12}  {result['win_share'][0]:.3f} ± {result['interval'][0]:.3f}  (par {result['par'][0]:.2f})")
+    print_results(card["results"])
     print(f"wrote {options.out} and its card; the figures again: {card['results']['command']}")
     return 0
 

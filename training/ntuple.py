@@ -29,7 +29,7 @@ from training.command import RunCommand, make_folder, run_command, stop_on_inter
 from training.config import RunConfig
 from training.display import Display
 from training.run import Run
-from training.td import Course, Rules, Tables, mirror_twins, play_side_by_side
+from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
 FORMAT = "rolit-ntuple-run-1"
@@ -128,14 +128,15 @@ def train(learner: NTupleLearner, run: Path, should_stop: Callable[[], bool] = l
 
     Raises `OutputError` when the run's file can't be written.
     """
-    config, course = learner.config, learner.course
+    config = learner.config
+    workers = Workers(learner.tables, learner.course, learner.states)
     clock = {"learn": 0.0, "evaluate": 0.0}
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
     with Display(learner) as display:
         while not (learner.finished or should_stop()):
             started = time.monotonic()
-            error = play_side_by_side(learner.tables, course, config.rounds, learner.states)
+            error = workers.play(config.rounds)
             learnt = time.monotonic()
             learner.iteration += 1
             learner.turns += config.workers * config.rounds * config.variant.plies

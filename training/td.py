@@ -107,23 +107,50 @@ def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
     return np.concatenate(twins)
 
 
-def play_side_by_side(tables: Tables, course: Course, rounds: int, states: Words) -> float:
-    """Play rounds in threads, sum up what each of them learnt on a copy of the tables, and return the mean squared error.
+class Workers:
+    """Threads that play side by side, each learning on a copy of the tables; then what they learnt is summed up.
+
+    A table shared by threads would be slower, and what is learnt would depend on their timing.
 
     Args:
-        tables: Changed in place. A table shared by threads would be slower, and its results would depend on their timing.
+        tables: Changed in place by `play`, and by nobody else.
         course: What the rounds have in common.
-        rounds: Rounds for each thread.
         states: The state of each thread's generator, uint64 [threads, 1], changed in place.
     """
-    if len(states) == 1:
-        return play_rounds(tables, course, rounds, states[0])
-    copies = [Tables(*(table.copy() for table in tables)) for _ in states]
-    with ThreadPoolExecutor(len(states)) as pool:
-        errors = list(pool.map(play_rounds, copies, [course] * len(states), [rounds] * len(states), states))
-    for table, changed in zip(tables, zip(*copies, strict=True), strict=True):
-        table += sum(copy - table for copy in changed)
-    return sum(errors) / len(errors)
+
+    def __init__(self, tables: Tables, course: Course, states: Words) -> None:
+        self._tables, self._course, self._states = tables, course, states
+        self._copies = [np.stack([table] * len(states)) for table in tables]  # made once: fresh memory is slow
+        self._pool = ThreadPoolExecutor(len(states))
+
+    def play(self, rounds: int) -> float:
+        """Play so many rounds in each thread, and return the mean squared error of the values met."""
+        workers = range(len(self._states))
+        errors = self._pool.map(
+            lambda worker: play_rounds(
+                Tables(*(copies[worker] for copies in self._copies)), self._course, rounds, self._states[worker]
+            ),
+            workers,
+        )
+        mean = sum(errors) / len(workers)
+        for table, copies in zip(self._tables, self._copies, strict=True):
+            flat, copies = table.reshape(-1), copies.reshape(len(workers), -1)
+            ends = np.linspace(0, flat.size, len(workers) + 1).astype(np.int64)
+            list(self._pool.map(_sum_up, [flat] * len(workers), [copies] * len(workers), ends[:-1], ends[1:]))
+        return mean
+
+
+@kernel
+def _sum_up(table: Floats, copies: Floats, first: int, last: int) -> None:
+    """Add to a part of a table, float32 [N], what its copies, [threads, N], have learnt, and make them alike again."""
+    for at in range(first, last):
+        old = table[at]
+        new = old
+        for copy in range(copies.shape[0]):
+            new += copies[copy, at] - old
+        table[at] = new
+        for copy in range(copies.shape[0]):
+            copies[copy, at] = new
 
 
 @register_jitable
