@@ -217,14 +217,14 @@ another player has. Two players with more than {LONG} empty cells need --seconds
 is over, the last line on stderr says which values are left, and the exit code is 2.
 Three and four players can be solved with up to {MOST_EMPTIES_OF_MANY} empty cells: each takes the cell with
 the larger win share, then with more balls of its own, then with the lowest number.
-All of 4x4 is known and looked up. Positions far from the end, such as the start of 6x6, are
-solved with --resume: what is found is kept in a folder, so that the run can be stopped at any
-time and goes on with the same command; it names the cells that are proven best, and there may
-be more. --estimate says what to expect.
+All of 4x4 and the start of 6x6 are known and looked up. Positions far from the end are solved
+with --resume: what is found is kept in a folder, so that the run can be stopped at any time
+and goes on with the same command; it names the cells that are proven best, and there may be
+more. --estimate says what to expect.
 
 example: rolit solve --size 4 --moves "d2 c1" --all
          rolit solve endgame.txt --seconds 60 --json
-         rolit solve --size 6 --resume runs/6x6 --threads 2""",
+         rolit solve --size 6 --moves e5 --resume runs/e5 --threads 2""",
         board=False,
     )
     verb.add_argument("file", metavar="FILE", nargs="?", help="a position as text, - for standard input (default: the start)")
@@ -494,9 +494,9 @@ def _solve(options: argparse.Namespace) -> None:
     if options.estimate:
         _estimate(board, options)
         return
-    known = None if options.resume else look_up(board)
+    known = None if options.resume or (options.all and board.size > 4) else look_up(board)
     empties = board.variant.plies - board.ply
-    if board.players == 2 and empties > LONG and options.seconds is None and not options.resume:
+    if board.players == 2 and empties > LONG and not (known or options.seconds or options.resume):
         raise SolveError(
             f"{empties} cells are empty; more than {LONG} may take hours or days, so --seconds must say how long, "
             "or --resume where to keep what is found"
@@ -525,6 +525,8 @@ def _solve(options: argparse.Namespace) -> None:
             print("\n".join(f"  {cell} {value:+d}" for cell, value in values))
         if not known:
             print(f"{solution.nodes:,} positions searched in {solution.seconds:.2f} s")
+        elif board.size == 6:
+            print(f"looked up; finding out took {solution.nodes:,} positions and {_duration(solution.seconds)} on one core")
         elif board.ply == 0:
             print(f"looked up; {len(small_board()):,} positions can be reached, full boards not counted")
     if not solution.complete and options.resume:

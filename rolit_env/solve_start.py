@@ -13,17 +13,23 @@ from rolit_env.board import Board
 from rolit_env.errors import SolveError
 from rolit_env.search.long_solve import LongProgress, LongSolve
 from rolit_env.search.small_board import MIRROR, find, small_board
-from rolit_env.search.truth import ILLEGAL
+from rolit_env.search.truth import DATA, ILLEGAL
 from rolit_env.solve import Solution
 from rolit_env.symmetry import cell_permutations
 from rolit_env.variant import COLORS
 
+START_OF_6X6 = DATA / "6x6-2p-start"
+"""The folder of a run that is at its end."""
+
 
 def look_up(board: Board) -> Solution | None:
-    """Return the solution of a position of 4x4 that can be reached, from what is stored; None for all others.
+    """Return the solution of a position from what is stored: all that can be reached on 4x4, and the start of 6x6 for two.
 
-    It takes no search and compiles nothing.
+    For 4x4 it has every move, and nothing is compiled. For 6x6 it has the cells that are proven best, and what finding out
+    took. None for all other positions.
     """
+    if board.players == 2 and board == Board(6, starter=board.starter):
+        return solve_long(board, START_OF_6X6, seconds=0)
     if board.size != 4 or board.is_over:
         return None
     start, table = time.perf_counter(), small_board()

@@ -22,7 +22,7 @@ from rolit_env.search.small_board import small_board
 from rolit_env.search.solver import INFINITY, make_memory, solve_pair
 from rolit_env.search.truth import ILLEGAL, SolvedPositions
 from rolit_env.solve import solve
-from rolit_env.solve_start import look_up, solve_long
+from rolit_env.solve_start import START_OF_6X6, look_up, solve_long
 from rolit_env.symmetry import cell_permutations, transform_words
 
 ENTRIES = 1 << 12
@@ -292,10 +292,33 @@ def test_4x4_is_looked_up(starter):
 
 
 def test_what_is_not_in_the_table_is_not_looked_up():
-    assert look_up(Board(6)) is None
+    assert look_up(later(6, 1, 0)) is None
+    assert look_up(Board(6, 3)) is None
+    assert look_up(Board(8)) is None
     assert (
         look_up(Board.from_text("4x4, 2 players, red to move\n  a b c d\n1 R . . .\n2 . R Y .\n3 . B G .\n4 . . . G")) is None
     )
+
+
+def test_the_start_of_6x6_follows_from_facts_that_the_solver_finds_again():
+    before = (START_OF_6X6 / "facts.jsonl").read_bytes()
+    run = LongSolve(START_OF_6X6, view(Board(6)), 6, entries=ENTRIES)
+    assert run.bounds() == (-4, -4)
+    assert run.answers == len(facts(START_OF_6X6))
+    cheap = [fact for fact in facts(START_OF_6X6) if fact["nodes"] < 2_000_000]
+    memory = make_memory(1 << 18)
+    for number in np.random.default_rng(0).permutation(len(cheap))[:8]:
+        low, high, words = cheap[number]["low"], cheap[number]["high"], [np.uint64(word) for word in cheap[number]["position"]]
+        assert (low == -36) != (high == 36)
+        if low > -36:
+            assert solve_pair(*words, low - 1, low, 6, memory) >= low
+        else:
+            assert solve_pair(*words, high, high + 1, 6, memory) <= high
+    for starter, best in (("red", "e3 c5"), ("green", "d2 b4")):
+        known = look_up(Board(6, starter=starter))
+        assert (known.value, known.color, known.complete) == (-4, starter, True)
+        assert [cell_name(cell, 6) for cell in known.best] == best.split()
+    assert (START_OF_6X6 / "facts.jsonl").read_bytes() == before
 
 
 def test_the_start_of_4x4_needs_no_compiling(tmp_path):
@@ -421,7 +444,7 @@ def test_the_verb_estimates(capsys, tmp_path):
         ("--size 6 --players 3 --estimate", "two players"),
         ("--size 4 --estimate", "needs no estimate"),
         ("--size 6 --estimate --json", "prints a text"),
-        ("--size 6", "--resume where"),
+        ("--size 8", "--resume where"),
     ],
 )
 def test_the_verb_refuses_in_one_line(capsys, tmp_path, arguments, complaint):

@@ -256,7 +256,7 @@ def test_the_verb_takes_positions_from_anywhere(tmp_path, capsys, monkeypatch):
 
 def test_the_verb_says_what_it_knows_when_the_time_is_over(capsys, tmp_path):
     report = tmp_path / "report.json"
-    assert cli.main(["solve", "--size", "6", "--seconds", "0.05", "--json", str(report)]) == 2
+    assert cli.main(["solve", "--seconds", "0.05", "--json", str(report)]) == 2
     out, err = capsys.readouterr()
     told = json.loads(report.read_text())
     assert told["value"] is None

@@ -260,7 +260,7 @@ def _answer(words: Words, need: int, size: int, memory: Words) -> tuple[int, int
 def _open(folder: Path, words: Words, size: int, depth: int | None) -> list[Layer]:
     """Return the layers of the run in a folder, which must be the one that is meant; begin it where there is none."""
     path = folder / "run.json"
-    wanted = {"size": size, "position": words.tolist()}
+    wanted = {"size": size, "position": canonical(words[None], size)[0].tolist()}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         text = path.read_text(encoding="utf-8") if path.exists() else None
