@@ -18,6 +18,8 @@ from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.evaluation import many_seat_values, pair_value, pair_values, seat_values
 from rolit_env.search.ntuple import FEATURE_WEIGHTS, FEATURES, LANES, best_cell, find_position, placements, tuple_set
+from rolit_env.search.small_board import small_board
+from rolit_env.search.solver import make_memory
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants, variant
 from training import ntuple as ntuple_module
@@ -157,7 +159,7 @@ def test_threads_sum_up_what_they_learnt():
     learner = NTupleLearner.fresh(TINY)
     alone = [Tables(*(table.copy() for table in learner.tables)) for _ in range(2)]
     for tables, state in zip(alone, learner.states.copy(), strict=True):
-        play_and_learn(tables, learner.course, 50, state)
+        play_and_learn(tables, learner.course, 50, state, make_memory())
     Workers(learner.tables, learner.course, learner.states).play(50)
     for name in Tables._fields:
         together = getattr(learner.tables, name)
@@ -166,13 +168,22 @@ def test_threads_sum_up_what_they_learnt():
 
 
 def test_results_count_less_the_earlier_a_turn_is():
-    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, td_lambda=0.7)
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, td_lambda=0.7, exact=0)
     learner = NTupleLearner.fresh(config)
-    play_and_learn(learner.tables, learner.course, 20, learner.states[0])
+    play_and_learn(learner.tables, learner.course, 20, learner.states[0], make_memory())
     # All values are a half, and stay so, so that errors come from results alone: a half for each round that was not drawn.
     by_empty_cells = learner.tables.sizes[:, 0, FEATURE_WEIGHTS - 63 :][:, :12].sum(axis=0)
     assert by_empty_cells[0] in np.arange(1, 21) / 2
     np.testing.assert_allclose(by_empty_cells, by_empty_cells[0] * 0.7 ** np.arange(12), rtol=1e-5)
+
+
+def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
+    # All of 4x4 is solved after the first turn: under best play the second player wins, whatever red begins with.
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, exact=11)
+    learner = NTupleLearner.fresh(config)
+    play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_memory())
+    assert small_board().values[0].max() < 0
+    assert learner.tables.errors[0, 0, FEATURE_WEIGHTS - 63 + 11] == pytest.approx(30 * -0.5)
 
 
 @pytest.mark.parametrize(("size", "players", "share"), [(6, 2, 0.93), (6, 4, 0.55)])

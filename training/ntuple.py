@@ -50,16 +50,19 @@ class NTupleConfig(RunConfig):
         explore: Chance of a random turn after those.
         td_lambda: How far later values count beside the next one: 0 not at all, 1 leaves the result alone.
         learning_rate: Part of an error that the weights of a position together take in at most, as a logit.
+        exact: With two players, a position with so many empty cells is solved, and what comes before it is learnt from its
+            exact value; 0 for never.
     """
 
     tuples: tuple[str, ...] = ()
-    phases: int = 3
+    phases: int = 10
     workers: int = 2
     rounds: int = 500
     opening_share: float = 0.2
     explore: float = 0.05
     td_lambda: float = 0.5
     learning_rate: float = 5.0
+    exact: int = 10
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,6 +74,7 @@ class NTupleConfig(RunConfig):
             ("explore", 0, 1),
             ("td_lambda", 0, 1),
             ("learning_rate", 0, None),
+            ("exact", 0, 14),
         )
         _ = self.layout  # refuses tuples that can't be
         mirror_twins(self.layout.tuples, self.size)
@@ -116,7 +120,13 @@ class NTupleLearner(Run):
         config, chosen = self.config, self.config.variant
         start = np.array([chosen.start[color] for color in chosen.slot_colors(0)], np.uint64)
         rules = Rules(
-            config.size, config.players, config.opening_turns, config.explore, config.td_lambda, config.learning_rate
+            size=config.size,
+            players=config.players,
+            opening_turns=config.opening_turns,
+            explore=config.explore,
+            td_lambda=config.td_lambda,
+            learning_rate=config.learning_rate,
+            exact=min(config.exact, config.variant.plies - 1) if config.players == 2 else 0,
         )
         return Course(
             self.ntuples.layout, mirror_twins(self.ntuples.tuples, config.size), self.ntuples.phase_of_turn, start, rules

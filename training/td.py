@@ -3,7 +3,8 @@
 A round is played by all seats with one set of tables, each looking one turn ahead, now and then at random. Then it is gone
 through backwards. Every seat's value after every turn moves towards a mixture of the seat's next value and all later ones up
 to the result (TD(λ), Sutton 1988). Where the turn played was not the best one, the best one's value stands in for what came
-of it, so that exploring teaches nothing wrong.
+of it, so that exploring teaches nothing wrong. Near the end of two players' rounds the exact value of a position takes that
+place too, so that slips in the last turns are not blamed on what went before.
 
 Each weight has a rate of its own, by temporal coherence (Beal and Smith 1999): the sum of its errors by the sum of their
 sizes, so that a weight whose errors cancel out comes to rest.
@@ -28,6 +29,7 @@ from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_cell, find_position
 from rolit_env.search.position import after_turn, legal_cells
+from rolit_env.search.solver import make_memory, solve_pair
 from rolit_env.symmetry import cell_permutations
 
 Floats = npt.NDArray[np.float32]
@@ -57,6 +59,8 @@ class Rules(NamedTuple):
         explore: Chance of a random turn after those.
         td_lambda: λ.
         learning_rate: Part of an error that a turn's weights together take in, at most.
+        exact: With so many empty cells, what is won under best play of both is known, and stands in for what came of the
+            turns before. For two players; 0 for never.
     """
 
     size: int
@@ -65,6 +69,7 @@ class Rules(NamedTuple):
     explore: float
     td_lambda: float
     learning_rate: float
+    exact: int
 
 
 class Course(NamedTuple):
@@ -121,6 +126,7 @@ class Workers:
     def __init__(self, tables: Tables, course: Course, states: Words) -> None:
         self._tables, self._course, self._states = tables, course, states
         self._copies = [np.stack([table] * len(states)) for table in tables]  # made once: fresh memory is slow
+        self._memories = [make_memory() for _ in states]
         self._pool = ThreadPoolExecutor(len(states))
 
     def play(self, rounds: int) -> float:
@@ -128,7 +134,11 @@ class Workers:
         workers = range(len(self._states))
         errors = self._pool.map(
             lambda worker: play_rounds(
-                Tables(*(copies[worker] for copies in self._copies)), self._course, rounds, self._states[worker]
+                Tables(*(copies[worker] for copies in self._copies)),
+                self._course,
+                rounds,
+                self._states[worker],
+                self._memories[worker],
             ),
             workers,
         )
@@ -217,12 +227,22 @@ def _learn(tables: Any, numbers: Any, tuples: TupleSet, twins: Any, error: Any, 
         weights[twin], errors[twin], sizes[twin] = weights[at], errors[at], sizes[at]
 
 
+@register_jitable
+def _solve(words: Any, seat: Any, size: int, memory: Any, targets: Any) -> None:
+    """Write each seat's part of a round of two under best play, float64 [2]; the words are from the side of `seat`."""
+    own, other, neutral = words[0], words[1], words[2] | words[3]
+    balls = int64(solve_pair(own, other, neutral, int64(-1), int64(1), int64(size), memory))
+    targets[seat] = 0.5 + 0.5 * max(min(balls, 1), -1)
+    targets[1 - seat] = 1 - targets[seat]
+
+
 @kernel
 def play_rounds(
     tables: Tables,
     course: Course,
     rounds: int,
     state: Words,
+    memory: Words,
 ) -> float:
     """Play rounds, learn from each of them in turn, and return the mean squared error of the values met.
 
@@ -231,6 +251,7 @@ def play_rounds(
         course: What the rounds have in common.
         rounds: Rounds to play.
         state: The state of the generator, uint64 [1], changed in place.
+        memory: Of the exact solver.
     """
     tuples, twins, phases, start, rules = course
     plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
@@ -239,7 +260,7 @@ def play_rounds(
     values, best_values = np.empty((plies, seats)), np.empty((plies, seats))
     before, scratch = np.empty(LANES, np.uint16), np.empty((seats, LANES), np.uint16)
     strayed = np.empty(plies, np.bool_)
-    targets = np.empty(players)
+    targets, solved = np.empty(players), np.empty(players)
     rate = float32(rules.learning_rate / tuples.lanes)
     squares = 0.0
     for _ in range(rounds):
@@ -260,9 +281,13 @@ def play_rounds(
                     cell = drawn
             _after(words, cell, rules, words)
             _find_values(words, rules.size, tuples, weights, numbers[ply], values[ply])
+            if rules.exact and ply == plies - 1 - rules.exact:
+                _solve(words, (ply + 1) % players, rules.size, memory, solved)
         _find_results(words, players, plies % players, targets)
         for ply in range(plies - 1, -1, -1):
             phase = phases[ply]
+            if rules.exact and ply == plies - 1 - rules.exact:
+                targets[:] = solved
             for turn in range(seats):
                 seat = ply % 2 if seats == 1 else (ply + 1 + turn) % players
                 error = targets[seat] - values[ply, turn]
