@@ -44,8 +44,8 @@ from rolit_env.solve_start import look_up, solve_long
 from rolit_env.variant import variant
 
 AGENT_HELP = fill(
-    f"Agents are {', '.join(AGENTS)}, or the path of a policy, FILE.onnx. "
-    "Options follow a colon: NAME:option=value,option=value.",
+    f"Agents are {', '.join(AGENTS)}, or a file: a policy, FILE.onnx, or n-tuple tables, ntuple:FILE.safetensors. "
+    "Options follow a colon: NAME:option=value,option=value. docs/opponents.md explains them all.",
     79,
 )
 
