@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 from rolit_env.agents.base import Agent
 from rolit_env.agents.card import card_variant, check_sum, read_card
@@ -108,14 +108,11 @@ class NTuples:
             "tuples": self.tuples,
             "phases": len(self.weights),
         }
+        tensors = {"weights": self.weights.astype(np.float16)}
         try:
-            save_file(
-                {"weights": self.weights.astype(np.float16)},
-                path,
-                metadata={"format": FORMAT, "tables": json.dumps(description)},
-            )
-        except (OSError, SafetensorError) as error:
-            raise OutputError(f"{path} can't be written ({error})") from None
+            path.write_bytes(save(tensors, metadata={"format": FORMAT, "tables": json.dumps(description)}))
+        except OSError as error:
+            raise OutputError(f"{path} can't be written ({error.strerror})") from None
 
     @classmethod
     def load(cls, path: Path) -> Self:
