@@ -13,6 +13,9 @@ from numba.extending import intrinsic, overload, register_jitable
 
 Words = npt.NDArray[np.uint64]
 
+GOLDEN = 0x9E3779B97F4A7C15
+"""The step of the counter behind random numbers: 2**64 by the golden ratio, made odd."""
+
 
 def cells_of(word: int) -> Iterator[int]:
     """Yield the cells in `word`, ascending."""
@@ -57,6 +60,24 @@ def popcount(word: Any) -> Any:
     word = (word & uint64(0x3333333333333333)) + ((word >> uint64(2)) & uint64(0x3333333333333333))
     word = (word + (word >> uint64(4))) & uint64(0x0F0F0F0F0F0F0F0F)
     return (word * uint64(0x0101010101010101)) >> uint64(56)
+
+
+@register_jitable(forceinline=True)
+def scramble(counter: Any) -> Any:
+    """Return the random number, uint64, that belongs to a counter which grows by `GOLDEN`: SplitMix64's output function.
+
+    Source: Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014.
+    """
+    number = (counter ^ (counter >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
+    number = (number ^ (number >> uint64(27))) * uint64(0x94D049BB133111EB)
+    return number ^ (number >> uint64(31))
+
+
+@register_jitable
+def draw(state: Any) -> Any:
+    """Return the next random number, uint64, of a generator whose state is `state`, uint64 [1]."""
+    state[0] += uint64(GOLDEN)
+    return scramble(state[0])
 
 
 @register_jitable

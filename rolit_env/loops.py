@@ -19,7 +19,7 @@ from numba import int8, uint64
 from numba.extending import register_jitable
 
 from rolit_env import rules
-from rolit_env.bits import popcount, select
+from rolit_env.bits import GOLDEN, popcount, scramble, select
 from rolit_env.kernel import kernel, kernel_for_each_size
 from rolit_env.rules import word_geometry
 
@@ -48,11 +48,7 @@ def _choose(words: Any, key: Any, first: Any, cells: Any) -> None:
     """Draw one cell of each word, each equally likely; a cell depends on the word, the key and the number of the game only."""
     for game in range(words.shape[0]):
         word = words[game]
-        # SplitMix64 (Steele, Lea and Flood, 2014): the output function, applied to a counter.
-        number = key + uint64(first + game) * uint64(0x9E3779B97F4A7C15)
-        number = (number ^ (number >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-        number = (number ^ (number >> uint64(27))) * uint64(0x94D049BB133111EB)
-        number = number ^ (number >> uint64(31))
+        number = scramble(key + uint64(first + game) * uint64(GOLDEN))
         # The upper half of number · count, from two products that fit: no chance is off by more than 2**-58.
         count = popcount(word)
         carried = ((number & uint64(0xFFFFFFFF)) * count) >> uint64(32)

@@ -215,7 +215,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path: Path):
 
 
 def test_damaged_runs_are_refused(tmp_path: Path):
-    with pytest.raises(CheckpointError, match="there is no run's file"):
+    with pytest.raises(CheckpointError, match="there is no checkpoint"):
         load(tmp_path)
     learner = NTupleLearner.fresh(TINY)
     save(learner, tmp_path)
@@ -272,7 +272,7 @@ def test_the_command_line_trains_resumes_and_complains_in_one_line(tmp_path: Pat
     for argv, word in (
         (quick, "holds a run already"),
         (["--size", "5"], "no variant"),
-        (["--resume", str(tmp_path / "none")], "there is no run's file"),
+        (["--resume", str(tmp_path / "none")], "there is no checkpoint"),
         (["--lerning_rate", "3"], "lerning_rate"),
     ):
         assert ntuple_module.main(argv) == 2
@@ -430,7 +430,7 @@ def test_the_median_run_is_released_with_the_results_of_all(tmp_path: Path, caps
     assert again.win_share[0] == card["results"]["against"]["greedy"]["win_share"][0]
     for argv, word in (
         ([runs[0], "--out", str(tmp_path / "x.onnx")], "must end in .safetensors"),
-        ([str(tmp_path / "none"), "--out", str(out)], "there is no run's file"),
+        ([str(tmp_path / "none"), "--out", str(out)], "there is no checkpoint"),
         ([runs[0], "--out", str(out), "--rounds", "0"], "rounds=0 is too few"),
     ):
         assert release_module.main(argv) == 2

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
-import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -19,10 +17,10 @@ from rolit_env.errors import CheckpointError, OutputError, RolitError
 from rolit_env.files import replacing
 from training.config import TrainConfig
 from training.learner import Learner
+from training.run import read_checkpoint
 
 FILE_NAME = "checkpoint.safetensors"
 FORMAT = "rolit-checkpoint-1"
-COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list, "commit": str | None}
 
 
 def save_checkpoint(learner: Learner, run: Path) -> Path:
@@ -33,10 +31,9 @@ def save_checkpoint(learner: Learner, run: Path) -> Path:
     for index, snapshot in enumerate(learner.pool.snapshots):
         tensors |= {f"snapshot.{index}.{name}": tensor for name, tensor in snapshot.items()}
     state = {
-        "config": learner.config.to_dict(),
+        **learner.state(),
         "rng": learner.rng.bit_generator.state,
         "snapshots": len(learner.pool.snapshots),
-        **{name: getattr(learner, name) for name in COUNTERS},
     }
     path = run / FILE_NAME
     with replacing(path) as draft:
@@ -53,15 +50,12 @@ def load_checkpoint(run: Path, **budget: float) -> Learner:
     Raises:
         CheckpointError: for a file that is missing, cut short, foreign, or does not hold what its settings ask for.
     """
-    tensors, state = _read(run)
     path = run / FILE_NAME
+    tensors, state = read_checkpoint(path, FORMAT, "pt")
     try:
         config = TrainConfig.from_dict(state["config"] | budget)
         learner = Learner.fresh(config)
-        for name, kind in COUNTERS.items():
-            if not isinstance(state[name], kind):
-                raise TypeError(f"{name} is {state[name]!r}")
-            setattr(learner, name, state[name])
+        learner.set_counters(state)
         learner.rng.bit_generator.state = state["rng"]
         learner.network.load_state_dict(_group(tensors, "network."))
         learner.pool.snapshots = [_group(tensors, f"snapshot.{index}.") for index in range(state["snapshots"])]
@@ -93,20 +87,3 @@ def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
 
 def _group(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
-def _read(run: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    path = run / FILE_NAME
-    if not path.is_file():
-        raise CheckpointError(f"there is no checkpoint {path}; name the folder of a run that has saved one")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            # Copies: what it hands out is a view of the file, which may change or shrink while we go on.
-            tensors: dict[str, torch.Tensor] = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
-        state = json.loads(metadata["state"]) if metadata.get("format") == FORMAT else None
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path} is cut short or no safetensors file ({error})") from None
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path} is no checkpoint of this trainer (it lacks the mark {FORMAT})")
-    return tensors, state

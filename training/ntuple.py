@@ -15,25 +15,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
 from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
 from rolit_env.bits import Words
 from rolit_env.errors import CheckpointError, OutputError, RolitError
 from rolit_env.files import replacing
+from rolit_env.search.ntuple import tuple_set
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import RunConfig
 from training.display import Display
-from training.run import Run
+from training.run import Run, read_checkpoint
 from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
 FORMAT = "rolit-ntuple-run-1"
-COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list, "commit": str | None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,13 +75,13 @@ class NTupleConfig(RunConfig):
             ("learning_rate", 0, None),
             ("exact", 0, 14),
         )
-        _ = self.layout  # refuses tuples that can't be
-        mirror_twins(self.layout.tuples, self.size)
+        tuple_set(self.cells_of_tuples, self.size)  # refuses tuples that can't be, and so does the next line
+        mirror_twins(self.cells_of_tuples, self.size)
 
     @property
-    def layout(self) -> NTuples:
-        """The tuples on the board, all weights 0."""
-        return NTuples.empty(self.variant, self.tuples or TUPLES[self.size], self.phases)
+    def cells_of_tuples(self) -> tuple[str, ...]:
+        """The tuples given, or those of the board's size."""
+        return self.tuples or TUPLES[self.size]
 
     @property
     def opening_turns(self) -> int:
@@ -109,7 +108,7 @@ class NTupleLearner(Run):
     @classmethod
     def fresh(cls, config: NTupleConfig) -> NTupleLearner:
         """Start a run."""
-        ntuples = config.layout
+        ntuples = NTuples.empty(config.variant, config.cells_of_tuples, config.phases)
         tables = Tables(ntuples.weights, np.zeros_like(ntuples.weights), np.zeros_like(ntuples.weights))
         states = np.random.default_rng(config.seed).integers(2**64, size=(config.workers, 1), dtype=np.uint64)
         return cls(config=config, ntuples=ntuples, tables=tables, states=states)
@@ -166,14 +165,13 @@ def train(learner: NTupleLearner, run: Path, should_stop: Callable[[], bool] = l
 
 def save(learner: NTupleLearner, run: Path) -> None:
     """Write the run's file into its folder, to a temporary name first. Raises `OutputError`."""
-    state = {"config": learner.config.to_dict(), **{name: getattr(learner, name) for name in COUNTERS}}
     path = run / FILE_NAME
     with replacing(path) as draft:
         try:
             save_file(
                 {**learner.tables._asdict(), "states": learner.states},
                 draft,
-                metadata={"format": FORMAT, "state": json.dumps(state)},
+                metadata={"format": FORMAT, "state": json.dumps(learner.state())},
             )
         except (OSError, SafetensorError) as error:
             raise OutputError(f"the run's file {path} can't be written ({error})") from None
@@ -185,13 +183,10 @@ def load(run: Path, **budget: float) -> NTupleLearner:
     Raises `CheckpointError` for a file that is missing, cut short, foreign, or does not hold what its settings ask for.
     """
     path = run / FILE_NAME
-    arrays, state = _read(path)
+    arrays, state = read_checkpoint(path, FORMAT, "numpy")
     try:
         learner = NTupleLearner.fresh(NTupleConfig.from_dict(state["config"] | budget))
-        for name, kind in COUNTERS.items():
-            if not isinstance(state[name], kind):
-                raise TypeError(f"{name} is {state[name]!r}")
-            setattr(learner, name, state[name])
+        learner.set_counters(state)
         for name, wanted in {**learner.tables._asdict(), "states": learner.states}.items():
             if arrays[name].shape != wanted.shape or arrays[name].dtype != wanted.dtype:
                 raise TypeError(f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}")
@@ -201,21 +196,6 @@ def load(run: Path, **budget: float) -> NTupleLearner:
     except (KeyError, TypeError) as error:
         raise CheckpointError(f"{path} does not hold what its settings ask for ({error})") from None
     return learner
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    if not path.is_file():
-        raise CheckpointError(f"there is no run's file {path}; name the folder of a run that has saved one")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        state = json.loads(metadata["state"]) if metadata.get("format") == FORMAT else None
-    except (SafetensorError, OSError, ValueError, KeyError) as error:
-        raise CheckpointError(f"{path} is cut short or no safetensors file ({error})") from None
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path} is no file of this trainer (it lacks the mark {FORMAT})")
-    return arrays, state
 
 
 def start_run(config: NTupleConfig, run: Path) -> NTupleLearner:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from rolit_env import make_agent, play_rounds
 from rolit_env.agents import Agent
+from rolit_env.errors import CheckpointError
 from training.config import RunConfig
 
 OPPONENTS = ("random", "greedy", "positional")
 """The agents that a run is measured against."""
+
+COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list, "commit": str | None}
+"""What is kept of a `Run` beside its settings, and of which type each is."""
 
 
 def current_commit() -> str | None:
@@ -45,6 +52,17 @@ class Run:
     evaluations: list[dict[str, Any]] = field(default_factory=list)
     commit: str | None = field(default_factory=current_commit)
 
+    def state(self) -> dict[str, Any]:
+        """Return settings and counters, ready for JSON."""
+        return {"config": self.config.to_dict(), **{name: getattr(self, name) for name in COUNTERS}}
+
+    def set_counters(self, state: dict[str, Any]) -> None:
+        """Take the counters from what `state` gave. Raises `KeyError` or `TypeError` for what it can't have given."""
+        for name, kind in COUNTERS.items():
+            if not isinstance(state[name], kind):
+                raise TypeError(f"{name} is {state[name]!r}")
+            setattr(self, name, state[name])
+
     @property
     def progress(self) -> float:
         """Part of the budget that is used up, 0 to 1."""
@@ -68,3 +86,30 @@ class Run:
             shares[name] = float(result.win_share[0])
         self.evaluations.append({"turns": self.turns, "seconds": self.seconds, "win_share": shares})
         return shares
+
+
+def read_checkpoint(path: Path, mark: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tensors and the state in a run's file.
+
+    Args:
+        path: The file.
+        mark: The format that its metadata must name.
+        framework: Of the tensors: `pt` or `numpy`.
+
+    Raises:
+        CheckpointError: for a file that is missing, cut short or foreign.
+    """
+    if not path.is_file():
+        raise CheckpointError(f"there is no checkpoint {path}; name the folder of a run that has saved one")
+    try:
+        with safe_open(path, framework=framework) as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            if framework == "pt":  # those are views of the file, which may change or shrink while we go on
+                tensors = {name: tensor.clone() for name, tensor in tensors.items()}
+        state = json.loads(metadata["state"]) if metadata.get("format") == mark else None
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{path} is cut short or no safetensors file ({error})") from None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} is no checkpoint of this trainer (it lacks the mark {mark})")
+    return tensors, state

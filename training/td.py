@@ -23,11 +23,12 @@ import numpy.typing as npt
 from numba import float32, int64, uint64
 from numba.extending import register_jitable
 
-from rolit_env.bits import Words, popcount, select
+from rolit_env.bits import Words, draw, popcount, select
 from rolit_env.errors import OptionError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_cell, find_position
+from rolit_env.search.playouts import share_round
 from rolit_env.search.position import after_turn, legal_cells
 from rolit_env.search.solver import make_memory, solve_pair
 from rolit_env.symmetry import cell_permutations
@@ -164,19 +165,9 @@ def _sum_up(table: Floats, copies: Floats, first: int, last: int) -> None:
 
 
 @register_jitable
-def _random_word(state: Any) -> Any:
-    # SplitMix64 (Steele, Lea and Flood, 2014).
-    state[0] += uint64(0x9E3779B97F4A7C15)
-    number = state[0]
-    number = (number ^ (number >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    number = (number ^ (number >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return number ^ (number >> uint64(31))
-
-
-@register_jitable
 def _random_part(state: Any) -> Any:
     """Draw a number from 0 to 1, 1 excluded."""
-    return (_random_word(state) >> uint64(11)) / float(2**53)
+    return (draw(state) >> uint64(11)) / float(2**53)
 
 
 @register_jitable
@@ -198,18 +189,6 @@ def _find_values(words: Any, size: int, tuples: TupleSet, weights: Any, numbers:
     for seat in range(seats):
         find_position(words, seat, seats, size, tuples, numbers[seat])
         values[seat] = _share(add_up(numbers[seat], tuples.offsets, weights[seat]))
-
-
-@register_jitable
-def _find_results(words: Any, players: int, first: int, results: Any) -> None:
-    """Write each seat's part of the round, float64 [P]; the words are those from the side of seat `first`."""
-    most, leaders = uint64(0), 0
-    for seat in range(players):
-        most = max(most, popcount(words[seat]))
-    for seat in range(players):
-        leaders += popcount(words[seat]) == most
-    for seat in range(players):
-        results[(first + seat) % players] = (popcount(words[seat]) == most) / leaders
 
 
 @register_jitable
@@ -260,7 +239,7 @@ def play_rounds(
     values, best_values = np.empty((plies, seats)), np.empty((plies, seats))
     before, scratch = np.empty(LANES, np.uint16), np.empty((seats, LANES), np.uint16)
     strayed = np.empty(plies, np.bool_)
-    targets, solved = np.empty(players), np.empty(players)
+    targets, solved, shares = np.empty(players), np.empty(players), np.empty((1, players))
     rate = float32(rules.learning_rate / tuples.lanes)
     squares = 0.0
     for _ in range(rounds):
@@ -283,7 +262,9 @@ def play_rounds(
             _find_values(words, rules.size, tuples, weights, numbers[ply], values[ply])
             if rules.exact and ply == plies - 1 - rules.exact:
                 _solve(words, (ply + 1) % players, rules.size, memory, solved)
-        _find_results(words, players, plies % players, targets)
+        share_round(words.reshape(4, 1), 0, players, shares, 0)
+        for turn in range(players):
+            targets[(plies + turn) % players] = shares[0, turn]
         for ply in range(plies - 1, -1, -1):
             phase = phases[ply]
             if rules.exact and ply == plies - 1 - rules.exact:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from rolit_env.search import mcts
 from rolit_env.search.evaluation import Evaluation, hand_made
 from rolit_env.search.mcts import Formula, Leaves
 from rolit_env.search.playouts import Playouts
-from rolit_env.search.solver import make_memory, solve_moves
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
+from rolit_env.solve import move_values
 from rolit_env.variant import Variant
 
 SIMULATIONS = 800
@@ -113,7 +114,7 @@ class MctsAgent(Agent):
             "exact": exact,
             "eval": eval,
         }
-        self._options = {key: value for key, value in options.items() if value is not None}
+        self._options: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
         self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.simulations = simulations
         self.seconds = seconds
@@ -130,7 +131,7 @@ class MctsAgent(Agent):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy starts without trees.
-        return _build, (type(self), self._options)
+        return partial(type(self), **self._options), ()
 
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the policy or the tables are for another variant."""
@@ -145,9 +146,7 @@ class MctsAgent(Agent):
         games.refuse_when_over()
         actions = np.empty(len(games), np.int64)
         if games.variant.players == 2 and games.plies - games.ply <= self.exact:
-            values = np.empty((len(games), games.variant.cells), np.int8)
-            solve_moves(games.view(), games.variant.size, values, make_memory())
-            best: npt.NDArray[np.int64] = values.argmax(axis=1)
+            best: npt.NDArray[np.int64] = move_values(games).argmax(axis=1)
             return best
         now = games.variant, len(games)
         kept = self._kept if self._kept_for == now else []
@@ -225,7 +224,3 @@ class MctsAgent(Agent):
         if self._room is None or self._room.roots.shape[1] != games:
             self._room = make_tree(games, entries)
         return self._room
-
-
-def _build(kind: type[MctsAgent], options: dict[str, Any]) -> MctsAgent:
-    return kind(**options)

@@ -90,7 +90,7 @@ class NTuples:
 
     def evaluation(self) -> Evaluation:
         """Return these tables as what a search values its leaves by; it follows them when they change."""
-        return learnt(self.weights, self.layout, self.variant.size)
+        return learnt(self.weights, self.layout, self.phase_of_turn, self.variant.size)
 
     def check_variant(self, wanted: Variant, name: str) -> None:
         """Raise `VariantError` when the tables are for another variant; `name` is the agent that has them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -95,7 +96,7 @@ class SearchAgent(Agent):
         if depth is nodes is seconds is None:
             depth = self.default_depth
         given = {"depth": depth, "nodes": nodes, "seconds": seconds, "exact": exact, "eval": eval}
-        self._options = {key: value for key, value in given.items() if value is not None}
+        self._options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
         self.name = f"{self.kind}:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.depth = depth or DEEPEST
         self.nodes = nodes
@@ -108,7 +109,7 @@ class SearchAgent(Agent):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What a search wrote is of no use to a copy.
-        return _build, (type(self), self._options)
+        return partial(type(self), **self._options), ()
 
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the leaves are valued by tables for another variant."""
@@ -176,10 +177,6 @@ class SearchAgent(Agent):
 
     def _evaluation(self, variant: Variant) -> Evaluation:
         return (self.evaluation or hand_made(variant.size, variant.players)).fresh()
-
-
-def _build(kind: type[SearchAgent], options: dict[str, Any]) -> SearchAgent:
-    return kind(**options)
 
 
 class AlphaBetaAgent(SearchAgent):

@@ -109,17 +109,11 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
     )
 
 
-def learnt(tables: npt.NDArray[np.float32], tuples: TupleSet, size: int) -> Evaluation:
-    """Return an evaluation by n-tuple tables, float32 [H, R, W], for the phases of a round, which are equally long."""
-    empty = np.arange(size * size + 1)
-    turns = size * size - 4
-    return Evaluation(
-        np.zeros((1, COLUMNS), np.int64),
-        tables,
-        tuples,
-        np.clip(turns - 1 - empty, 0, turns) * len(tables) // turns,
-        np.empty(LANES, np.uint16),
-    )
+def learnt(tables: npt.NDArray[np.float32], tuples: TupleSet, phase_of_turn: npt.NDArray[np.int64], size: int) -> Evaluation:
+    """Return an evaluation by n-tuple tables, float32 [H, R, W], with the phase of each turn of a round, int64 [n·n − 4]."""
+    # The last turn left no cell empty, the one before left one; positions before any turn count to the first.
+    phases = np.pad(phase_of_turn[::-1], (0, size * size + 1 - len(phase_of_turn)), mode="edge")
+    return Evaluation(np.zeros((1, COLUMNS), np.int64), tables, tuples, phases, np.empty(LANES, np.uint16))
 
 
 @cache
@@ -229,15 +223,12 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
     They are the win shares that seats can expect, of `SHARE` in all.
     """
     if evaluation.tables.shape[0]:
-        first, second = (
+        return _parts(
             _share(own, following, third, fourth, 0, size, evaluation),
             _share(own, following, third, fourth, 1, size, evaluation),
+            _share(own, following, third, fourth, 2, size, evaluation),
+            _share(own, following, third, fourth, 3, size, evaluation) if players == 4 else 0.0,
         )
-        next_one, last = _share(own, following, third, fourth, 2, size, evaluation), 0.0
-        if players == 4:
-            last = _share(own, following, third, fourth, 3, size, evaluation)
-        part: Any = SHARE / (first + second + next_one + last)
-        return int64(first * part), int64(second * part), int64(next_one * part), int64(last * part)
     weights = evaluation.weights[size * size - int64(popcount(own | following | third | fourth))]
     if size == 8:
         return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_8))
@@ -290,8 +281,11 @@ def _scores(own: Any, following: Any, third: Any, fourth: Any, weights: Any, boa
 
 @register_jitable(forceinline=True)
 def _shares(players: int, own: Any, following: Any, third: Any, fourth: Any) -> Any:
-    first, second, next_one = _exponential(own), _exponential(following), _exponential(third)
-    last = _exponential(fourth) * (players == 4)
+    return _parts(_exponential(own), _exponential(following), _exponential(third), _exponential(fourth) * (players == 4))
+
+
+@register_jitable(forceinline=True)
+def _parts(first: Any, second: Any, next_one: Any, last: Any) -> Any:
     part: Any = SHARE / (first + second + next_one + last)
     return int64(first * part), int64(second * part), int64(next_one * part), int64(last * part)
 

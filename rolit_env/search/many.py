@@ -234,15 +234,24 @@ def _sort(order: Any, count: Any) -> None:
 
 @register_jitable
 def _payoff(words: Any, child: Any, seat: Any, players: Any) -> Any:
-    """Return what the end of a round is worth for one seat."""
-    balls = int64(popcount(words[seat, child]))
+    """Return what the end of a round is worth for one seat; it stands in column `child` of `words`."""
+    balls = (
+        int64(popcount(words[0, child])),
+        int64(popcount(words[1, child])),
+        int64(popcount(words[2, child])),
+        int64(popcount(words[3, child])),
+    )
+    return _worth(balls, seat, players)
+
+
+@register_jitable
+def _worth(balls: Any, seat: Any, players: Any) -> Any:
     leaders = 0
     for other in range(players):
-        others = int64(popcount(words[other, child]))
-        if others > balls:
-            return balls
-        leaders += others == balls
-    return SHARE // leaders + balls
+        if balls[other] > balls[seat]:
+            return balls[seat]
+        leaders += balls[other] == balls[seat]
+    return SHARE // leaders + balls[seat]
 
 
 @kernel
@@ -476,13 +485,3 @@ def solve_seats(view: Any, players: int, size: int, memory: Any, best: Any, valu
             if value == top:
                 word |= uint64(1) << cells[child]
         best[at], depths[at], nodes[at] = word, left, memory.solver[solver.NODES]
-
-
-@register_jitable
-def _worth(balls: Any, seat: Any, players: Any) -> Any:
-    leaders = 0
-    for other in range(players):
-        if balls[other] > balls[seat]:
-            return balls[seat]
-        leaders += balls[other] == balls[seat]
-    return SHARE // leaders + balls[seat]

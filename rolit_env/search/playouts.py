@@ -11,10 +11,9 @@ import numpy as np
 from numba import uint64
 from numba.extending import register_jitable
 
-from rolit_env.bits import popcount
+from rolit_env.bits import draw, popcount
 from rolit_env.loops import _choose, _find_legal, _roll
 from rolit_env.search.position import after_turn, legal_cells, lowest, number
-from rolit_env.search.tree import draw
 
 FEW = 3
 """Games up to which playing out one by one is faster than side by side: vectors of so few games are hardly filled."""

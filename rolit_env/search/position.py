@@ -11,45 +11,62 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env import rules
 from rolit_env.bits import popcount
-from rolit_env.rules import word_geometry
+from rolit_env.rules import Geometry, Line, word_geometry
 
-# Constants, so that the shifts and masks of each board are compiled in; the branch between them is foreseen each time.
-_GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word_geometry(4)
+
+def _flat(g: Geometry) -> list[np.uint64]:
+    return [word for part in g for word in (part if isinstance(part, Line) else (part,))]
+
+
+# One copy of the code serves all boards and reads their shifts and masks here, which is as fast and compiles sooner.
+_GEOMETRIES = np.array([_flat(word_geometry(size)) for size in (4, 6, 8)])
+
+
+@register_jitable(forceinline=True)
+def _line(at: Any, first: int) -> Any:
+    return Line(_GEOMETRIES[at, first], _GEOMETRIES[at, first + 1], _GEOMETRIES[at, first + 2], _GEOMETRIES[at, first + 3])
+
+
+@register_jitable(forceinline=True)
+def geometry_of(size: Any) -> Any:
+    """Return the geometry of a board."""
+    at = (size - 4) >> 1
+    return Geometry(
+        _line(at, 0),
+        _line(at, 4),
+        _line(at, 8),
+        _line(at, 12),
+        _GEOMETRIES[at, 16],
+        _GEOMETRIES[at, 17],
+        _GEOMETRIES[at, 18],
+        _GEOMETRIES[at, 19],
+        _GEOMETRIES[at, 20],
+        _GEOMETRIES[at, 21],
+    )
 
 
 @register_jitable
-def legal_cells(own: Any, others: Any, size: int) -> Any:
+def legal_cells(own: Any, others: Any, size: Any) -> Any:
     """Return the legal cells of the mover."""
-    if size == 8:
-        return uint64(rules.legal_cells(own, others, _GEOMETRY_8))
-    if size == 6:
-        return uint64(rules.legal_cells(own, others, _GEOMETRY_6))
-    return uint64(rules.legal_cells(own, others, _GEOMETRY_4))
+    return uint64(rules.legal_cells(own, others, geometry_of(size)))
 
 
 @register_jitable
-def capturing_cells(own: Any, others: Any, size: int) -> Any:
+def capturing_cells(own: Any, others: Any, size: Any) -> Any:
     """Return the cells on which the mover would roll a ball."""
-    if size == 8:
-        return uint64(rules.capturing_cells(own, others, _GEOMETRY_8))
-    if size == 6:
-        return uint64(rules.capturing_cells(own, others, _GEOMETRY_6))
-    return uint64(rules.capturing_cells(own, others, _GEOMETRY_4))
+    return uint64(rules.capturing_cells(own, others, geometry_of(size)))
 
 
 @register_jitable
-def rolled_balls(cell: Any, own: Any, others: Any, size: int) -> Any:
+def rolled_balls(cell: Any, own: Any, others: Any, size: Any) -> Any:
     """Return the balls that roll when the mover puts one on the empty cell number `cell`."""
-    if size == 8:
-        return uint64(rules.rolled_balls(cell, own, others, _GEOMETRY_8))
-    if size == 6:
-        return uint64(rules.rolled_balls(cell, own, others, _GEOMETRY_6))
-    return uint64(rules.rolled_balls(cell, own, others, _GEOMETRY_4))
+    return uint64(rules.rolled_balls(cell, own, others, geometry_of(size)))
 
 
 @register_jitable(forceinline=True)

@@ -17,12 +17,15 @@ from numba.extending import register_jitable
 from rolit_env import rules
 from rolit_env.bits import Words, popcount
 from rolit_env.kernel import kernel
-from rolit_env.rules import Geometry, Line, word_geometry
 from rolit_env.search.position import (
     after_turn,
+    capturing_cells,
     empty_count,
+    geometry_of,
+    legal_cells,
     lowest,
     number,
+    rolled_balls,
 )
 
 NODES = 0
@@ -51,54 +54,9 @@ _LOOK_AHEAD = 9  # and from so many on the table is asked about all moves before
 _HASHED_MANY = 4  # the same with more players, where there are no bounds
 
 
-def _flat(g: Geometry) -> list[np.uint64]:
-    return [word for part in g for word in (part if isinstance(part, Line) else (part,))]
-
-
-# One copy of the code serves all boards and reads their shifts and masks here, which is as fast and compiles sooner.
-_GEOMETRIES = np.array([_flat(word_geometry(size)) for size in (4, 6, 8)])
-
-
-@register_jitable(forceinline=True)
-def _line(at: Any, first: int) -> Any:
-    return Line(_GEOMETRIES[at, first], _GEOMETRIES[at, first + 1], _GEOMETRIES[at, first + 2], _GEOMETRIES[at, first + 3])
-
-
-@register_jitable(forceinline=True)
-def _geometry(size: Any) -> Any:
-    at = (size - 4) >> 1
-    return Geometry(
-        _line(at, 0),
-        _line(at, 4),
-        _line(at, 8),
-        _line(at, 12),
-        _GEOMETRIES[at, 16],
-        _GEOMETRIES[at, 17],
-        _GEOMETRIES[at, 18],
-        _GEOMETRIES[at, 19],
-        _GEOMETRIES[at, 20],
-        _GEOMETRIES[at, 21],
-    )
-
-
 @register_jitable(forceinline=True)
 def _rolled(cell: Any, own: Any, others: Any, g: Any) -> Any:
     return uint64(rules.rolled_balls(cell, own, others, g))
-
-
-@register_jitable
-def _legal_cells(own: Any, others: Any, size: Any) -> Any:
-    return uint64(rules.legal_cells(own, others, _geometry(size)))
-
-
-@register_jitable
-def _capturing_cells(own: Any, others: Any, size: Any) -> Any:
-    return uint64(rules.capturing_cells(own, others, _geometry(size)))
-
-
-@register_jitable
-def _rolled_balls(cell: Any, own: Any, others: Any, size: Any) -> Any:
-    return _rolled(cell, own, others, _geometry(size))
 
 
 def make_memory(entries: int = 1 << 16) -> Words:
@@ -237,7 +195,7 @@ def _last_four(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, memory
 def _last(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return the value where four cells are empty."""
     memory[NODES] += uint64(1)
-    return _last_four(own, other, neutral, alpha, beta, memory, _geometry(size))
+    return _last_four(own, other, neutral, alpha, beta, memory, geometry_of(size))
 
 
 @register_jitable(forceinline=True)
@@ -295,7 +253,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
         return int64(0)
     best = int64(-INFINITY)
     if empties < _HASHED:
-        legal = _legal_cells(own, others, size)
+        legal = legal_cells(own, others, size)
         first = legal & _odd_quarters((uint64(1) << uint64(size * size - 1)) * uint64(2) - uint64(1) ^ (own | others), size)
         legal ^= first
         while first | legal != 0:
@@ -305,7 +263,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
             else:
                 move = lowest(legal)
                 legal ^= move
-            rolled = _rolled_balls(number(move), own, others, size)
+            rolled = rolled_balls(number(move), own, others, size)
             value = -int64(
                 _search(other & ~rolled, own | rolled | move, neutral & ~rolled, -beta, -max(alpha, best), size, memory)
             )
@@ -330,7 +288,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
     ceiling = min(beta, high)
 
     # Score every move: where the opponent has few replies first.
-    legal = _legal_cells(own, others, size)
+    legal = legal_cells(own, others, size)
     odd = _odd_quarters((uint64(1) << uint64(size * size - 1)) * uint64(2) - uint64(1) ^ (own | others), size)
     corners = _corners(size)
     base = uint64(_SCRATCH) + uint64(empties * 2 * _MOVES)
@@ -339,7 +297,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
         move = lowest(legal)
         legal ^= move
         cell = number(move)
-        rolled = _rolled_balls(cell, own, others, size)
+        rolled = rolled_balls(cell, own, others, size)
         mine, theirs, rest = own | rolled | move, other & ~rolled, neutral & ~rolled
         if empties >= _LOOK_AHEAD:
             reply = _lookup(theirs, mine, rest, size, _bucket(theirs, mine, rest, memory), memory)
@@ -347,7 +305,7 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
                 value = int64(128) - int64((reply >> uint64(8)) & uint64(255))
                 if value >= ceiling:
                     return value
-        replies = _capturing_cells(theirs, mine | rest, size)
+        replies = capturing_cells(theirs, mine | rest, size)
         score = int64(4) * int64(popcount(replies) + popcount(replies & corners))
         if move & corners != 0:
             score -= int64(8)
@@ -441,11 +399,11 @@ def solve_moves(words: Any, size: Any, values: Any, memory: Any) -> None:
     for game in range(words.shape[0]):
         own, other, neutral = words[game, 0], words[game, 1], words[game, 2] | words[game, 3]
         begin(memory)
-        legal = _legal_cells(own, other | neutral, size)
+        legal = legal_cells(own, other | neutral, size)
         while legal != 0:
             move = lowest(legal)
             legal ^= move
-            rolled = _rolled_balls(number(move), own, other | neutral, size)
+            rolled = rolled_balls(number(move), own, other | neutral, size)
             value = -solve_on(other & ~rolled, own | rolled | move, neutral & ~rolled, -INFINITY, INFINITY, size, memory)
             values[game, number(move)] = value
         if memory[STOP] != 0:
@@ -503,7 +461,7 @@ def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any
         and memory[bucket + uint64(7)] & uint64(0xFFFFFFFF) == 0
     ):
         return int64(memory[bucket + uint64(7)] >> uint64(32))
-    legal = _legal_cells(own, following | third | fourth, size)
+    legal = legal_cells(own, following | third | fourth, size)
     best, liked = int64(0), int64(-1)
     while legal != 0:
         move = lowest(legal)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from numba import int64, uint64
 from numba.extending import register_jitable
 
-from rolit_env.bits import Words, popcount
+from rolit_env.bits import Words, draw, popcount
 from rolit_env.kernel import kernel
 from rolit_env.search.position import after_turn, lowest, number
 
@@ -65,16 +65,6 @@ def make_tree(games: int, entries: int) -> Tree:
         used=np.zeros(1, np.int64),
         random=np.zeros(1, np.uint64),
     )
-
-
-@register_jitable
-def draw(random: Any) -> Any:
-    """Return the next random number: SplitMix64 (Steele, Lea and Flood, 2014)."""
-    random[0] += uint64(0x9E3779B97F4A7C15)
-    drawn = random[0]
-    drawn = (drawn ^ (drawn >> uint64(30))) * uint64(0xBF58476D1CE4E5B9)
-    drawn = (drawn ^ (drawn >> uint64(27))) * uint64(0x94D049BB133111EB)
-    return drawn ^ (drawn >> uint64(31))
 
 
 @register_jitable
