@@ -56,7 +56,7 @@ def no_rounds(monkeypatch):
     def play(*_, **__):
         raise AssertionError("a round was played")
 
-    monkeypatch.setattr(cli, "play_rounds", play)
+    monkeypatch.setattr("rolit_env.cli.evaluate.play_rounds", play)
 
 
 # perft
@@ -186,7 +186,7 @@ def test_a_run_that_fails_leaves_the_file_as_it_was(monkeypatch, capsys, tmp_pat
     def play(*_, **__):
         raise error
 
-    monkeypatch.setattr(cli, "play_rounds", play)
+    monkeypatch.setattr("rolit_env.cli.evaluate.play_rounds", play)
     file = tmp_path / "results.json"
     file.write_text("old")
     assert cli.main([*EVALUATE, "--json", str(file)]) == (130 if error is KeyboardInterrupt else 2)
@@ -209,7 +209,7 @@ def test_a_full_disk_is_one_line(capsys, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(cli, "perft", fail)
+    monkeypatch.setattr("rolit_env.cli.perft.perft", fail)
     assert "No space left on device" in refused(capsys, "perft", "--depth", "1")
 
 

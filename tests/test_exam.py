@@ -239,7 +239,7 @@ def test_the_command_prints_and_writes_the_marks(capsys, monkeypatch, tmp_path):
 def test_only_all_is_100_percent(capsys, monkeypatch):
     solved = small_board()
     perfect = Knowing(solved)
-    monkeypatch.setattr(cli, "make_agent", lambda description: perfect)
+    monkeypatch.setattr("rolit_env.cli.exam.make_agent", lambda description: perfect)
     assert cli.main(["exam", "knowing", "--size", "4"]) == 0
     assert capsys.readouterr().out.count(" 100 % ") >= 2 * 14
     number = int(np.flatnonzero(solved.values.min(axis=1, where=solved.values != ILLEGAL, initial=99) < solved.best())[0])

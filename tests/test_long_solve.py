@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rolit_env import Board, cli
+from rolit_env.cli.solve import duration
 from rolit_env.errors import CheckpointError, OptionError, OutputError, SolveError, VariantError
 from rolit_env.notation import cell_name
 from rolit_env.search import long_solve
@@ -408,7 +409,11 @@ def test_ctrl_c_ends_a_run_with_a_word_about_it(capsys, monkeypatch, tmp_path):
         raise KeyboardInterrupt
 
     words = view(later(6, 17, 6))
-    monkeypatch.setattr(cli, "solve_long", lambda *_, **__: LongSolve(tmp_path, words, 6, 3, 2, ENTRIES).run(report=interrupt))
+
+    def run(*_, **__):
+        return LongSolve(tmp_path, words, 6, 3, 2, ENTRIES).run(report=interrupt)
+
+    monkeypatch.setattr("rolit_env.cli.solve.solve_long", run)
     code, out, err = run_cli(capsys, "solve", "--size", 6, "--resume", tmp_path)
     assert (code, out) == (130, "")
     assert err == f"stopped; what was found is in {tmp_path}, and the same command goes on\n"
@@ -458,4 +463,4 @@ def test_the_verb_refuses_in_one_line(capsys, tmp_path, arguments, complaint):
 
 def test_durations_are_written_in_units_of_which_there_are_several():
     for seconds, text in [(3, "3 seconds"), (119, "119 seconds"), (121, "2 minutes"), (7200, "2 hours"), (10**9, "32 years")]:
-        assert cli._duration(seconds) == text
+        assert duration(seconds) == text
