@@ -6,6 +6,7 @@ of agents to seats plays the same openings.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
@@ -17,9 +18,11 @@ import numpy.typing as npt
 from rolit_env.agents import Agent, make_agent
 from rolit_env.batch import GameBatch
 from rolit_env.errors import OptionError
-from rolit_env.variant import variant
+from rolit_env.payoffs import win_shares
+from rolit_env.variant import Variant, starter_color, variant
 
 Shares = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 
 OPENINGS_AT_ONCE = 1024
 """Openings played side by side: enough to keep batched agents busy, few enough for caches and for progress."""
@@ -86,6 +89,49 @@ def seat_assignments(agents: int, players: int) -> list[tuple[int, ...]]:
     return sorted(set(permutations(seats)))
 
 
+def check_opening(chosen: Variant, opening_turns: int, starter: str, seed: int) -> None:
+    """Raise `OptionError` for openings that can't be."""
+    if seed < 0:
+        raise OptionError(f"seed={seed} is no seed; allowed are ints from 0 up")
+    if not 0 <= opening_turns <= chosen.plies:
+        raise OptionError(
+            f"opening_turns={opening_turns} does not fit; a round of {chosen.name} has 0 to {chosen.plies} turns"
+        )
+    if starter != "random":
+        starter_color(starter, chosen)
+
+
+def make_openings(count: int, chosen: Variant, opening_turns: int, starter: str, rng: np.random.Generator) -> GameBatch:
+    """Return so many rounds after so many uniformly random turns."""
+    start = GameBatch(count, size=chosen.size, players=chosen.players, starter=starter, seed=rng)
+    for _ in range(opening_turns):
+        start.step(start.random_actions(rng))
+    return start
+
+
+def play_seated(
+    agents: Sequence[Agent], seats: Sequence[int], start: GameBatch, rng: np.random.Generator, seconds: Shares | None = None
+) -> Counts:
+    """Play rounds to their end and return the balls of each seat, int64 [B, P].
+
+    Args:
+        agents: The agents, N of them.
+        seats: Which of them sits in each seat, P numbers.
+        start: The rounds so far, left as they are.
+        rng: All the agents' chance.
+        seconds: The time that each agent takes to choose is added here, float64 [N].
+    """
+    games = start.copy()
+    while not games.done:
+        number = seats[games.seat]
+        began = time.perf_counter()
+        actions = agents[number].act(games, rng)
+        if seconds is not None:
+            seconds[number] += time.perf_counter() - began
+        games.step(actions)
+    return games.seat_counts()
+
+
 def play_rounds(
     agents: Sequence[Agent | str],
     rounds: int,
@@ -118,12 +164,7 @@ def play_rounds(
     chosen = variant(size, players)
     if rounds < 1:
         raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
-    if seed < 0:
-        raise OptionError(f"seed={seed} is no seed; allowed are ints from 0 up")
-    if not 0 <= opening_turns <= chosen.plies:
-        raise OptionError(
-            f"opening_turns={opening_turns} does not fit; a round of {chosen.name} has 0 to {chosen.plies} turns"
-        )
+    check_opening(chosen, opening_turns, starter, seed)
     assignments = seat_assignments(len(agents), players)
     seated = [make_agent(agent) if isinstance(agent, str) else agent for agent in agents]
     for agent in seated:
@@ -141,15 +182,11 @@ def play_rounds(
         count = min(OPENINGS_AT_ONCE, openings - first)
         # One stream for each chunk and assignment, so that a game depends on nothing played before it.
         opening_rng, *agent_rngs = np.random.default_rng([seed, first]).spawn(1 + len(assignments))
-        start = GameBatch(count, size=size, players=players, starter=starter, seed=opening_rng)
-        for _ in range(opening_turns):
-            start.step(start.random_actions(opening_rng))
+        start = make_openings(count, chosen, opening_turns, starter, opening_rng)
         shares = np.zeros((count, len(agents), players))  # of each opening, summed over the assignments
         for seats, rng in zip(assignments, agent_rngs, strict=True):
-            games = start.copy()
-            while not games.done:
-                games.step(seated[seats[games.seat]].act(games, rng))
-            won, counts = games.win_shares(), games.seat_counts()
+            counts = play_seated(seated, seats, start, rng)
+            won = win_shares(counts)
             for seat, agent_number in enumerate(seats):
                 shares[:, agent_number, seat] += won[:, seat]
                 balls[agent_number] += counts[:, seat].sum()
