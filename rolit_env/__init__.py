@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
-
 import gymnasium
 
 from rolit_env import rolit_v0
@@ -11,13 +9,9 @@ from rolit_env.agents import make_agent
 from rolit_env.arena import play_rounds
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
+from rolit_env.version import __version__
 
 __all__ = ["Board", "GameBatch", "__version__", "make_agent", "play_rounds", "rolit_v0"]
-
-try:
-    __version__ = metadata.version("rolit-env")
-except metadata.PackageNotFoundError:  # a checkout that was never installed
-    __version__ = "unknown"
 
 # By name, so that it costs nothing until somebody makes one; a reloaded package is registered already.
 if "rolit_env/Rolit-v0" not in gymnasium.registry:

@@ -65,7 +65,7 @@ class ModelFileError(RolitError):
 
 
 class ConfigError(RolitError):
-    """A training setting that is unknown, of the wrong type, or out of range."""
+    """A setting of a training or tournament that is unknown, of the wrong type, or out of range."""
 
 
 class CheckpointError(RolitError):
@@ -78,6 +78,25 @@ class DivergedError(RolitError):
 
 class OutputError(RolitError):
     """A path that can't be written to."""
+
+
+class RecordError(RolitError):
+    """A record of a round or a match that is cut short, foreign, or tells of something that the rules forbid.
+
+    Attributes:
+        turn: The number of the turn, from 1, where there is one.
+    """
+
+    def __init__(self, message: str, turn: int | None = None) -> None:
+        super().__init__(message)
+        self.turn = turn
+
+    def __reduce__(self) -> tuple[type[RecordError], tuple[str, int | None]]:
+        return type(self), (str(self), self.turn)
+
+
+class ResultsError(RolitError):
+    """Results of a tournament that are missing, damaged, of other settings, or being written by another process."""
 
 
 class SolveError(RolitError):
