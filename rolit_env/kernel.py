@@ -33,15 +33,28 @@ def kernel(function: Function) -> Function:
     Kernels release Python's lock, so that threads can share the games of a batch. Where no folder takes the cache, or it is
     damaged, each process compiles for itself.
     """
+    return _compiled(function)
+
+
+def lean_kernel(function: Function) -> Function:
+    """Compile one that makes no arrays: then nobody counts references to its views, which takes longer than to look at them.
+
+    Arrays, copies of slices too, must come in as arguments, and can't be returned.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def _compiled(function: Function, **options: Any) -> Function:
+    options |= {"error_model": "numpy", "nogil": True}
     dispatcher: Any
     try:
-        dispatcher = njit(cache=True, error_model="numpy", nogil=True)(function)
+        dispatcher = njit(cache=True, **options)(function)
         cache = dispatcher._cache
         cache._cache_file = _CacheFile(cache._cache_file, _sources(function.__globals__, {function.__code__.co_filename}))
     except (AttributeError, RuntimeError):
         # No folder on this machine takes the cache (RuntimeError), or this numba keeps its cache in another way, or compiles
         # nothing (NUMBA_DISABLE_JIT): then rather compile in each process than fail, or trust a stale cache.
-        dispatcher = njit(error_model="numpy", nogil=True)(function)
+        dispatcher = njit(**options)(function)
     compiled: Function = dispatcher
     return compiled
 

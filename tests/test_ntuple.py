@@ -16,16 +16,25 @@ from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
 from rolit_env.errors import CheckpointError, ConfigError, ModelFileError, OptionError, OutputError, VariantError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
+from rolit_env.search.children import pair_children, seat_children
 from rolit_env.search.evaluation import many_seat_values, pair_value, pair_values, seat_values
-from rolit_env.search.ntuple import FEATURE_WEIGHTS, FEATURES, LANES, best_cell, find_position, placements, tuple_set
+from rolit_env.search.ntuple import (
+    FEATURE_WEIGHTS,
+    FEATURES,
+    LANES,
+    best_child,
+    find_position,
+    make_scratch,
+    placements,
+    tuple_set,
+)
 from rolit_env.search.small_board import small_board
-from rolit_env.search.solver import make_memory
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants, variant
 from training import ntuple as ntuple_module
 from training import release as release_module
 from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
-from training.td import Tables, Workers, mirror_twins
+from training.td import Tables, Workers, make_workspace, mirror_twins
 from training.td import play_rounds as play_and_learn
 
 TINY = NTupleConfig(size=4, minutes=0, turns=12 * 2 * 400, rounds=100, evaluate_every=0)
@@ -38,11 +47,9 @@ def position_numbers(view, seat, seats, size, tuples, out):
 
 
 @kernel
-def best_cells(view, size, tuples, weights, cells, logits):
-    before, numbers = np.empty(LANES, np.uint16), np.empty(LANES, np.uint16)
+def best_cells(view, players, size, tuples, weights, scratch, cells, logits):
     for game in range(view.shape[0]):
-        others = view[game, 1] | view[game, 2] | view[game, 3]
-        cell, logit = best_cell(view[game, 0], view[game, 1], others, size, tuples, weights, before, numbers)
+        cell, logit = best_child(view[game], players, size, tuples, weights, scratch)
         cells[game], logits[game] = np.int64(cell), logit
 
 
@@ -117,7 +124,7 @@ def test_the_best_cell_has_the_highest_sum_of_weights_after_its_turn(chosen):
     weights[0] = 0
     batch = positions(size, players, chosen.plies // 2)
     cells, logits = np.zeros(len(batch), np.int64), np.zeros(len(batch))
-    best_cells(batch.view(), size, tuples, weights, cells, logits)
+    best_cells(batch.view(), players, size, tuples, weights, make_scratch(players), cells, logits)
     for game in range(len(batch)):
         board = batch.board(game)
         sums = {}
@@ -132,7 +139,7 @@ def test_the_best_cell_has_the_highest_sum_of_weights_after_its_turn(chosen):
 
 def test_learnt_tables_value_a_position_as_its_mirror_images():
     learner = NTupleLearner.fresh(replace(TINY, size=6, players=3))
-    Workers(learner.tables, learner.course, learner.states).play(60)
+    Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states).play(60)
     batch = positions(6, 3, 14)
     tuples, weights = learner.ntuples.layout, learner.tables.weights[1, 2]
     seen = []
@@ -159,20 +166,21 @@ def test_threads_sum_up_what_they_learnt():
     learner = NTupleLearner.fresh(TINY)
     alone = [Tables(*(table.copy() for table in learner.tables)) for _ in range(2)]
     for tables, state in zip(alone, learner.states.copy(), strict=True):
-        play_and_learn(tables, learner.course, 50, state, make_memory())
-    Workers(learner.tables, learner.course, learner.states).play(50)
-    for name in Tables._fields:
-        together = getattr(learner.tables, name)
-        np.testing.assert_allclose(together, sum(getattr(tables, name) for tables in alone), atol=1e-5)
-        assert np.abs(together).sum() > 0
+        play_and_learn(tables, learner.course, 50, state, make_workspace(tables, learner.course))
+    Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states).play(50)
+    weights, errors = sum(tables.weights for tables in alone), sum(tables.errors for tables in alone)
+    np.testing.assert_allclose(learner.tables.weights, weights, atol=1e-5)
+    np.testing.assert_allclose(learner.tables.errors, TINY.fading * errors, atol=1e-4)
+    np.testing.assert_allclose(learner.ntuples.weights, TINY.averaging * weights, atol=1e-5)
+    assert np.abs(weights).sum() > 0
 
 
 def test_results_count_less_the_earlier_a_turn_is():
     config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, td_lambda=0.7, exact=0)
     learner = NTupleLearner.fresh(config)
-    play_and_learn(learner.tables, learner.course, 20, learner.states[0], make_memory())
+    play_and_learn(learner.tables, learner.course, 20, learner.states[0], make_workspace(learner.tables, learner.course))
     # All values are a half, and stay so, so that errors come from results alone: a half for each round that was not drawn.
-    by_empty_cells = learner.tables.sizes[:, 0, FEATURE_WEIGHTS - 63 :][:, :12].sum(axis=0)
+    by_empty_cells = learner.tables.errors[:, 0, FEATURE_WEIGHTS - 63 :, 1][:, :12].sum(axis=0)
     assert by_empty_cells[0] in np.arange(1, 21) / 2
     np.testing.assert_allclose(by_empty_cells, by_empty_cells[0] * 0.7 ** np.arange(12), rtol=1e-5)
 
@@ -181,16 +189,16 @@ def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
     # All of 4x4 is solved after the first turn: under best play the second player wins, whatever red begins with.
     config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, exact=11)
     learner = NTupleLearner.fresh(config)
-    play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_memory())
+    play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_workspace(learner.tables, learner.course))
     assert small_board().values[0].max() < 0
-    assert learner.tables.errors[0, 0, FEATURE_WEIGHTS - 63 + 11] == pytest.approx(30 * -0.5)
+    assert learner.tables.errors[0, 0, FEATURE_WEIGHTS - 63 + 11, 0] == pytest.approx(30 * -0.5)
 
 
 @pytest.mark.parametrize(("size", "players", "share"), [(6, 2, 0.93), (6, 4, 0.55)])
 def test_learning_improves_play(size, players, share):
     config = NTupleConfig(size=size, players=players, minutes=0, turns=32 * 6000, rounds=500, evaluate_every=0)
     learner = NTupleLearner.fresh(config)
-    workers = Workers(learner.tables, learner.course, learner.states)
+    workers = Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states)
     for _ in range(6):
         workers.play(config.rounds)
     result = play_rounds([NTupleAgent.of(learner.ntuples), "random"], 1000, size=size, players=players, seed=1)
@@ -247,7 +255,7 @@ def test_damaged_runs_are_refused(tmp_path: Path):
         ({"tuples": ("a1 i9",)}, "'i9' is no cell"),
         ({"tuples": ("a1 a1",)}, "'a1 a1' is no tuple"),
         ({"tuples": ("a1 b1 c1 d1 e1 f1 g1 h1 a2 b2 c2",)}, "1 to 10 different cells"),
-        ({"tuples": ("a1 b2",) * 20}, "too many placements"),
+        ({"tuples": ("a1 b2",) * 40}, "too many placements"),
         ({"workers": 0}, "workers=0 is out of range"),
         ({"explore": 1.5}, "explore=1.5 is out of range"),
         ({"size": 4, "players": 3}, "no variant"),
@@ -341,42 +349,55 @@ def test_tables_are_not_written_where_they_can_not_be(tmp_path: Path):
 
 
 @kernel
-def values_of(view, players, size, evaluation, values, twins):
-    """Write the values of positions one by one, int64 [B, 4], and all at once, int64 [4, B]."""
+def values_of(view, rows, players, size, evaluation, cells, words, counts, values, twins):
+    """Write the values of all positions after each, one by one and all at once, int64 [B, 4, 64]."""
     for game in range(view.shape[0]):
-        a, b, c, d = view[game, 0], view[game, 1], view[game, 2], view[game, 3]
+        own, following, third, fourth = view[game, 0], view[game, 1], view[game, 2], view[game, 3]
         if players == 2:
-            values[game, 0] = pair_value(a, b, c, d, size, evaluation)
+            counts[game] = pair_children(own, following, third | fourth, size, cells, words[:3])
+            pair_values(words[:3], counts[game], size, evaluation, twins[game, 0])
+            words[3] = 0
         else:
-            values[game, 0], values[game, 1], values[game, 2], values[game, 3] = seat_values(
-                a, b, c, d, players, size, evaluation
-            )
-    if players == 2:
-        words = view.T.copy()
-        words[2] |= words[3]
-        pair_values(words, view.shape[0], size, evaluation, twins[0])
-    else:
-        many_seat_values(view.T.copy(), view.shape[0], players, size, evaluation, twins)
+            counts[game] = seat_children(own, following, third, fourth, rows, size, cells, words)
+            many_seat_values(words, counts[game], players, size, evaluation, twins[game])
+        for child in range(counts[game]):
+            a, b, c, d = words[0, child], words[1, child], words[2, child], words[3, child]
+            if players == 2:
+                values[game, 0, child] = pair_value(a, b, c, d, size, evaluation)
+            else:
+                values[game, 0, child], values[game, 1, child], values[game, 2, child], values[game, 3, child] = seat_values(
+                    a, b, c, d, players, size, evaluation
+                )
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
 def test_tables_value_positions_for_searches(chosen):
-    tables = NTuples.empty(chosen, TUPLES[chosen.size], 3)
+    size, players = chosen.size, chosen.players
+    tables = NTuples.empty(chosen, TUPLES[size], 3)
     tables.weights[:] = np.random.default_rng(2).normal(scale=0.2, size=tables.weights.shape)
+    cells, words = np.zeros(64, np.uint64), np.zeros((4, 64), np.uint64)
     for ply in (1, chosen.plies // 2, chosen.plies - 2):
-        batch = positions(chosen.size, chosen.players, ply, games=16)
-        values, twins = np.zeros((16, 4), np.int64), np.zeros((4, 16), np.int64)
-        values_of(batch.view(), chosen.players, chosen.size, tables.evaluation(), values, twins)
-        weights = tables.weights[tables.phase_of_turn[ply - 1]]  # of the turn that led here
-        logits = np.array(
-            [weights[seat][tables.layout.offsets + numbers_of(batch, seat)].sum(axis=1) for seat in range(weights.shape[0])]
-        )
-        if chosen.players == 2:
-            np.testing.assert_allclose(values[:, 0], -1000 * logits[0], atol=2)
-        else:
-            shares = 1 / (1 + np.exp(-logits))
-            np.testing.assert_allclose(values[:, : chosen.players].T, 1e6 * shares / shares.sum(axis=0), atol=30)
-        np.testing.assert_array_equal(values.T, twins)
+        batch = positions(size, players, ply, games=16)
+        values, twins, counts = np.zeros((16, 4, 64), np.int64), np.zeros((16, 4, 64), np.int64), np.zeros(16, np.int64)
+        rows = make_scratch(players).rows
+        values_of(batch.view(), rows, players, size, tables.evaluation(), cells, words, counts, values, twins)
+        children = np.arange(64) < counts[:, None, None]
+        np.testing.assert_array_equal(np.where(children, values, 0), np.where(children, twins, 0))
+        weights = tables.weights[tables.phase_of_turn[ply]]  # of the turn that leads to the children
+        for game in range(16):
+            board = batch.board(game)
+            for child, move in enumerate(sorted(board.legal_moves)):
+                after = board.copy()
+                after.push(move)
+                one = GameBatch.from_boards([after])
+                logits = np.array(
+                    [weights[seat][tables.layout.offsets + numbers_of(one, seat)[0]].sum() for seat in range(len(weights))]
+                )
+                if players == 2:
+                    assert values[game, 0, child] == pytest.approx(-1000 * logits[0], abs=2)
+                else:
+                    shares = 1 / (1 + np.exp(-logits))
+                    np.testing.assert_allclose(values[game, :players, child], 1e6 * shares / shares.sum(), atol=30)
 
 
 @pytest.mark.parametrize(("players", "kinds"), [(2, ("alphabeta", "mcts")), (4, ("paranoid", "maxn", "brs", "mcts"))])

@@ -32,7 +32,7 @@ from training.run import Run, read_checkpoint
 from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
-FORMAT = "rolit-ntuple-run-1"
+FORMAT = "rolit-ntuple-run-2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,9 @@ class NTupleConfig(RunConfig):
         learning_rate: Part of an error that the weights of a position together take in at most, as a logit.
         exact: With two players, a position with so many empty cells is solved, and what comes before it is learnt from its
             exact value; 0 for never.
+        fading: What is kept of the sums of errors that the rates go by, each time that the workers' tables are summed up:
+            below 1 old errors are forgotten, and rates stay higher.
+        averaging: Part of the weights in what is released that is new each time: the smaller, the longer the average.
     """
 
     tuples: tuple[str, ...] = ()
@@ -58,10 +61,12 @@ class NTupleConfig(RunConfig):
     workers: int = 2
     rounds: int = 500
     opening_share: float = 0.2
-    explore: float = 0.05
+    explore: float = 0.1
     td_lambda: float = 0.5
-    learning_rate: float = 5.0
+    learning_rate: float = 20.0
     exact: int = 10
+    fading: float = 0.99
+    averaging: float = 0.01
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -74,6 +79,8 @@ class NTupleConfig(RunConfig):
             ("td_lambda", 0, 1),
             ("learning_rate", 0, None),
             ("exact", 0, 14),
+            ("fading", 0, 1),
+            ("averaging", 0, 1),
         )
         tuple_set(self.cells_of_tuples, self.size)  # refuses tuples that can't be, and so does the next line
         mirror_twins(self.cells_of_tuples, self.size)
@@ -95,7 +102,7 @@ class NTupleLearner(Run):
 
     Attributes:
         config: The settings.
-        ntuples: The tuples on the board; its weights are those of `tables`, learnt in place.
+        ntuples: The tuples on the board; its weights are an average over time of those of `tables`, changed in place.
         tables: What is learnt.
         states: The state of each worker's generator, uint64 [workers, 1].
     """
@@ -109,9 +116,14 @@ class NTupleLearner(Run):
     def fresh(cls, config: NTupleConfig) -> NTupleLearner:
         """Start a run."""
         ntuples = NTuples.empty(config.variant, config.cells_of_tuples, config.phases)
-        tables = Tables(ntuples.weights, np.zeros_like(ntuples.weights), np.zeros_like(ntuples.weights))
+        tables = Tables(np.zeros_like(ntuples.weights), np.zeros((*ntuples.weights.shape, 2), np.float32))
         states = np.random.default_rng(config.seed).integers(2**64, size=(config.workers, 1), dtype=np.uint64)
         return cls(config=config, ntuples=ntuples, tables=tables, states=states)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that the run's file holds as arrays, by name."""
+        return {**self.tables._asdict(), "average": self.ntuples.weights, "states": self.states}
 
     @property
     def course(self) -> Course:
@@ -126,6 +138,8 @@ class NTupleLearner(Run):
             td_lambda=config.td_lambda,
             learning_rate=config.learning_rate,
             exact=min(config.exact, config.variant.plies - 1) if config.players == 2 else 0,
+            fading=config.fading,
+            averaging=config.averaging,
         )
         return Course(
             self.ntuples.layout, mirror_twins(self.ntuples.tuples, config.size), self.ntuples.phase_of_turn, start, rules
@@ -138,7 +152,7 @@ def train(learner: NTupleLearner, run: Path, should_stop: Callable[[], bool] = l
     Raises `OutputError` when the run's file can't be written.
     """
     config = learner.config
-    workers = Workers(learner.tables, learner.course, learner.states)
+    workers = Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states)
     clock = {"learn": 0.0, "evaluate": 0.0}
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
@@ -169,7 +183,7 @@ def save(learner: NTupleLearner, run: Path) -> None:
     with replacing(path) as draft:
         try:
             save_file(
-                {**learner.tables._asdict(), "states": learner.states},
+                learner.arrays,
                 draft,
                 metadata={"format": FORMAT, "state": json.dumps(learner.state())},
             )
@@ -187,7 +201,7 @@ def load(run: Path, **budget: float) -> NTupleLearner:
     try:
         learner = NTupleLearner.fresh(NTupleConfig.from_dict(state["config"] | budget))
         learner.set_counters(state)
-        for name, wanted in {**learner.tables._asdict(), "states": learner.states}.items():
+        for name, wanted in learner.arrays.items():
             if arrays[name].shape != wanted.shape or arrays[name].dtype != wanted.dtype:
                 raise TypeError(f"{name} is {arrays[name].dtype} of shape {arrays[name].shape}")
             wanted[:] = arrays[name]

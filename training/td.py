@@ -7,7 +7,8 @@ of it, so that exploring teaches nothing wrong. Near the end of two players' rou
 place too, so that slips in the last turns are not blamed on what went before.
 
 Each weight has a rate of its own, by temporal coherence (Beal and Smith 1999): the sum of its errors by the sum of their
-sizes, so that a weight whose errors cancel out comes to rest.
+sizes, so that a weight whose errors cancel out comes to rest. Both sums fade slowly, because what was learnt in play that has
+long been outgrown says little. What plays in the end is an average over time, which is steadier than the last weights.
 
 Legend: H phases, R seats with tables of their own, W weights (see `rolit_env.search.ntuple`), P players, n side.
 """
@@ -25,9 +26,9 @@ from numba.extending import register_jitable
 
 from rolit_env.bits import Words, draw, popcount, select
 from rolit_env.errors import OptionError
-from rolit_env.kernel import kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_cell, find_position
+from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_child, find_position, make_scratch
 from rolit_env.search.playouts import share_round
 from rolit_env.search.position import after_turn, legal_cells
 from rolit_env.search.solver import make_memory, solve_pair
@@ -37,17 +38,15 @@ Floats = npt.NDArray[np.float32]
 
 
 class Tables(NamedTuple):
-    """What is learnt, each float32 [H, R, W].
+    """What is learnt.
 
     Attributes:
-        weights: The weights.
-        errors: The sum of each weight's errors.
-        sizes: The sum of their sizes.
+        weights: The weights, float32 [H, R, W].
+        errors: The sum of each weight's errors, and that of their sizes, float32 [H, R, W, 2].
     """
 
     weights: Floats
     errors: Floats
-    sizes: Floats
 
 
 class Rules(NamedTuple):
@@ -62,6 +61,8 @@ class Rules(NamedTuple):
         learning_rate: Part of an error that a turn's weights together take in, at most.
         exact: With so many empty cells, what is won under best play of both is known, and stands in for what came of the
             turns before. For two players; 0 for never.
+        fading: What is kept of the errors' sums each time that the threads' tables are summed up.
+        averaging: The part of the weights in their average that is new each time.
     """
 
     size: int
@@ -71,6 +72,8 @@ class Rules(NamedTuple):
     td_lambda: float
     learning_rate: float
     exact: int
+    fading: float
+    averaging: float
 
 
 class Course(NamedTuple):
@@ -120,48 +123,57 @@ class Workers:
 
     Args:
         tables: Changed in place by `play`, and by nobody else.
+        average: The weights averaged over time, float32 [H, R, W], likewise.
         course: What the rounds have in common.
         states: The state of each thread's generator, uint64 [threads, 1], changed in place.
     """
 
-    def __init__(self, tables: Tables, course: Course, states: Words) -> None:
-        self._tables, self._course, self._states = tables, course, states
-        self._copies = [np.stack([table] * len(states)) for table in tables]  # made once: fresh memory is slow
-        self._memories = [make_memory() for _ in states]
+    def __init__(self, tables: Tables, average: Floats, course: Course, states: Words) -> None:
+        self._tables, self._average, self._course, self._states = tables, average, course, states
+        self._copies = Tables(*(np.stack([table] * len(states)) for table in tables))  # made once: fresh memory is slow
+        self._workspaces = [make_workspace(tables, course) for _ in states]
         self._pool = ThreadPoolExecutor(len(states))
 
     def play(self, rounds: int) -> float:
         """Play so many rounds in each thread, and return the mean squared error of the values met."""
-        workers = range(len(self._states))
-        errors = self._pool.map(
+        weights, errors = self._copies
+        played = self._pool.map(
             lambda worker: play_rounds(
-                Tables(*(copies[worker] for copies in self._copies)),
+                Tables(weights[worker], errors[worker]),
                 self._course,
                 rounds,
                 self._states[worker],
-                self._memories[worker],
+                self._workspaces[worker],
             ),
-            workers,
+            range(len(self._states)),
         )
-        mean = sum(errors) / len(workers)
-        for table, copies in zip(self._tables, self._copies, strict=True):
-            flat, copies = table.reshape(-1), copies.reshape(len(workers), -1)
-            ends = np.linspace(0, flat.size, len(workers) + 1).astype(np.int64)
-            list(self._pool.map(_sum_up, [flat] * len(workers), [copies] * len(workers), ends[:-1], ends[1:]))
+        mean = sum(played) / len(self._states)
+        phases, seats, _ = self._tables.weights.shape
+        tables = [(phase, seat) for phase in range(phases) for seat in range(seats)]
+        list(self._pool.map(lambda at: _sum_up(self._tables, self._average, self._copies, self._course, *at), tables))
         return mean
 
 
-@kernel
-def _sum_up(table: Floats, copies: Floats, first: int, last: int) -> None:
-    """Add to a part of a table, float32 [N], what its copies, [threads, N], have learnt, and make them alike again."""
-    for at in range(first, last):
-        old = table[at]
-        new = old
-        for copy in range(copies.shape[0]):
-            new += copies[copy, at] - old
-        table[at] = new
-        for copy in range(copies.shape[0]):
-            copies[copy, at] = new
+@lean_kernel
+def _sum_up(tables: Tables, average: Floats, copies: Tables, course: Course, phase: int, seat: int) -> None:
+    """Add to one table what its copies, with an axis for the threads in front, have learnt, and make them alike again."""
+    weights, errors, mean = tables.weights[phase, seat], tables.errors[phase, seat], average[phase, seat]
+    fading, averaging = float32(course.rules.fading), float32(course.rules.averaging)
+    for at in range(weights.shape[0]):
+        weight, error, size = weights[at], errors[at, 0], errors[at, 1]
+        new, new_error, new_size = weight, error, size
+        for copy in range(copies.weights.shape[0]):
+            new += copies.weights[copy, phase, seat, at] - weight
+            new_error += copies.errors[copy, phase, seat, at, 0] - error
+            new_size += copies.errors[copy, phase, seat, at, 1] - size
+        new_error *= fading
+        new_size *= fading
+        weights[at], errors[at, 0], errors[at, 1] = new, new_error, new_size
+        mean[at] += averaging * (new - mean[at])
+        for copy in range(copies.weights.shape[0]):
+            copies.weights[copy, phase, seat, at] = new
+            copies.errors[copy, phase, seat, at, 0] = new_error
+            copies.errors[copy, phase, seat, at, 1] = new_size
 
 
 @register_jitable
@@ -192,18 +204,18 @@ def _find_values(words: Any, size: int, tuples: TupleSet, weights: Any, numbers:
 
 
 @register_jitable
-def _learn(tables: Any, numbers: Any, tuples: TupleSet, twins: Any, error: Any, rate: Any) -> None:
+def _learn(weights: Any, errors: Any, numbers: Any, tuples: TupleSet, twins: Any, error: Any, rate: Any) -> None:
     """Move the weights that a position's numbers pick, and their mirror twins, by the error."""
-    weights, errors, sizes = tables
     for lane in range(tuples.lanes):
         at = tuples.offsets[lane] + numbers[lane]
-        size = sizes[at]
-        coherence = abs(errors[at]) / size if size > 0 else float32(1)
+        size = errors[at, 1]
+        coherence = abs(errors[at, 0]) / size if size > 0 else float32(1)
         weights[at] += rate * coherence * error
-        errors[at] += error
-        sizes[at] += abs(error)
+        errors[at, 0] += error
+        errors[at, 1] += abs(error)
         twin = twins[at]
-        weights[twin], errors[twin], sizes[twin] = weights[at], errors[at], sizes[at]
+        if twin != at:
+            weights[twin], errors[twin, 0], errors[twin, 1] = weights[at], errors[at, 0], errors[at, 1]
 
 
 @register_jitable
@@ -215,14 +227,62 @@ def _solve(words: Any, seat: Any, size: int, memory: Any, targets: Any) -> None:
     targets[1 - seat] = 1 - targets[seat]
 
 
-@kernel
-def play_rounds(
-    tables: Tables,
-    course: Course,
-    rounds: int,
-    state: Words,
-    memory: Words,
-) -> float:
+class Workspace(NamedTuple):
+    """What a thread writes to while it plays a round and learns from it; make it with `make_workspace`.
+
+    Attributes:
+        memory: Of the exact solver.
+        scratch: Of the choice of moves.
+        numbers: What picks the weights of each position of the round, uint16 [n·n − 4, R, L].
+        values: Their values, float64 [n·n − 4, R].
+        best_values: After a turn that was not the best one, the values that the best one would have led to, likewise.
+        strayed: Where that was so, bool [n·n − 4].
+        targets: What each seat's values move towards, float64 [P].
+        solved: What each seat gets under best play from where the exact solver took over, float64 [P].
+        shares: What each seat got, float64 [1, P].
+        words: The position, from the mover's side, uint64 [4].
+        end: The last one, uint64 [4, 1].
+        other_words: Another one, uint64 [4].
+        other_numbers: Its numbers, uint16 [R, L].
+    """
+
+    memory: Any
+    scratch: Any
+    numbers: Any
+    values: Any
+    best_values: Any
+    strayed: Any
+    targets: Any
+    solved: Any
+    shares: Any
+    words: Any
+    end: Any
+    other_words: Any
+    other_numbers: Any
+
+
+def make_workspace(tables: Tables, course: Course) -> Workspace:
+    """Return a new one."""
+    plies, players, seats = len(course.phases), course.rules.players, tables.weights.shape[1]
+    return Workspace(
+        memory=make_memory(),
+        scratch=make_scratch(players),
+        numbers=np.zeros((plies, seats, LANES), np.uint16),
+        values=np.zeros((plies, seats)),
+        best_values=np.zeros((plies, seats)),
+        strayed=np.zeros(plies, np.bool_),
+        targets=np.zeros(players),
+        solved=np.zeros(players),
+        shares=np.zeros((1, players)),
+        words=np.zeros(4, np.uint64),
+        end=np.zeros((4, 1), np.uint64),
+        other_words=np.zeros(4, np.uint64),
+        other_numbers=np.zeros((seats, LANES), np.uint16),
+    )
+
+
+@lean_kernel
+def play_rounds(tables: Tables, course: Course, rounds: int, state: Words, workspace: Workspace) -> float:
     """Play rounds, learn from each of them in turn, and return the mean squared error of the values met.
 
     Args:
@@ -230,55 +290,70 @@ def play_rounds(
         course: What the rounds have in common.
         rounds: Rounds to play.
         state: The state of the generator, uint64 [1], changed in place.
-        memory: Of the exact solver.
+        workspace: Holds the last round in the end.
     """
-    tuples, twins, phases, start, rules = course
-    plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
-    words, best = np.empty(4, np.uint64), np.empty(4, np.uint64)
-    numbers = np.empty((plies, seats, LANES), np.uint16)
-    values, best_values = np.empty((plies, seats)), np.empty((plies, seats))
-    before, scratch = np.empty(LANES, np.uint16), np.empty((seats, LANES), np.uint16)
-    strayed = np.empty(plies, np.bool_)
-    targets, solved, shares = np.empty(players), np.empty(players), np.empty((1, players))
-    rate = float32(rules.learning_rate / tuples.lanes)
     squares = 0.0
     for _ in range(rounds):
-        words[:] = start
-        opening = int64(_random_part(state) * (rules.opening_turns + 1))
-        for ply in range(plies):
-            weights = tables.weights[phases[ply]]
-            others = words[1] | words[2] | words[3]
-            cell, _ = best_cell(words[0], words[1], others, rules.size, tuples, weights[seats - 1], before, scratch[0])
-            strayed[ply] = False
-            if ply < opening or _random_part(state) < rules.explore:
-                legal = legal_cells(words[0], others, rules.size)
-                drawn = select(legal, uint64(_random_part(state) * popcount(legal)))
-                if drawn != cell:
-                    strayed[ply] = True
-                    _after(words, cell, rules, best)
-                    _find_values(best, rules.size, tuples, weights, scratch, best_values[ply])
-                    cell = drawn
-            _after(words, cell, rules, words)
-            _find_values(words, rules.size, tuples, weights, numbers[ply], values[ply])
-            if rules.exact and ply == plies - 1 - rules.exact:
-                _solve(words, (ply + 1) % players, rules.size, memory, solved)
-        share_round(words.reshape(4, 1), 0, players, shares, 0)
-        for turn in range(players):
-            targets[(plies + turn) % players] = shares[0, turn]
-        for ply in range(plies - 1, -1, -1):
-            phase = phases[ply]
-            if rules.exact and ply == plies - 1 - rules.exact:
-                targets[:] = solved
-            for turn in range(seats):
-                seat = ply % 2 if seats == 1 else (ply + 1 + turn) % players
-                error = targets[seat] - values[ply, turn]
-                squares += error * error
-                learnt = (tables.weights[phase, turn], tables.errors[phase, turn], tables.sizes[phase, turn])
-                _learn(learnt, numbers[ply, turn], tuples, twins, float32(error), rate)
-                if strayed[ply]:
-                    targets[seat] = best_values[ply, turn]
-                else:
-                    targets[seat] = rules.td_lambda * targets[seat] + (1 - rules.td_lambda) * values[ply, turn]
-            if seats == 1:
-                targets[1 - ply % 2] = 1 - targets[ply % 2]
-    return squares / (rounds * plies * seats)
+        _play_round(tables, course, state, workspace)
+        squares += _learn_round(tables, course, workspace)
+    return squares / (rounds * workspace.values.size)
+
+
+@register_jitable
+def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspace) -> None:
+    tuples, phases, rules, words = course.tuples, course.phases, course.rules, workspace.words
+    plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
+    for row in range(4):
+        words[row] = course.start[row]
+    opening = int64(_random_part(state) * (rules.opening_turns + 1))
+    for ply in range(plies):
+        weights = tables.weights[phases[ply]]
+        cell, _ = best_child(words, players, rules.size, tuples, weights[seats - 1], workspace.scratch)
+        workspace.strayed[ply] = False
+        if ply < opening or _random_part(state) < rules.explore:
+            legal = legal_cells(words[0], words[1] | words[2] | words[3], rules.size)
+            drawn = select(legal, uint64(_random_part(state) * popcount(legal)))
+            if drawn != cell:
+                workspace.strayed[ply] = True
+                _after(words, cell, rules, workspace.other_words)
+                _find_values(
+                    workspace.other_words, rules.size, tuples, weights, workspace.other_numbers, workspace.best_values[ply]
+                )
+                cell = drawn
+        _after(words, cell, rules, words)
+        _find_values(words, rules.size, tuples, weights, workspace.numbers[ply], workspace.values[ply])
+        if rules.exact and ply == plies - 1 - rules.exact:
+            _solve(words, (ply + 1) % players, rules.size, workspace.memory, workspace.solved)
+    for row in range(4):
+        workspace.end[row, 0] = words[row]
+    share_round(workspace.end, 0, players, workspace.shares, 0)
+
+
+@register_jitable
+def _learn_round(tables: Tables, course: Course, workspace: Workspace) -> Any:
+    """Go through a round backwards, and return the sum of squared errors."""
+    tuples, phases, rules, targets = course.tuples, course.phases, course.rules, workspace.targets
+    plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
+    rate = float32(rules.learning_rate / tuples.lanes)
+    squares = 0.0
+    for turn in range(players):
+        targets[(plies + turn) % players] = workspace.shares[0, turn]
+    for ply in range(plies - 1, -1, -1):
+        phase = phases[ply]
+        if rules.exact and ply == plies - 1 - rules.exact:
+            for seat in range(players):
+                targets[seat] = workspace.solved[seat]
+        for turn in range(seats):
+            seat = ply % 2 if seats == 1 else (ply + 1 + turn) % players
+            value = workspace.values[ply, turn]
+            error = targets[seat] - value
+            squares += error * error
+            weights, errors = tables.weights[phase, turn], tables.errors[phase, turn]
+            _learn(weights, errors, workspace.numbers[ply, turn], tuples, course.twins, float32(error), rate)
+            if workspace.strayed[ply]:
+                targets[seat] = workspace.best_values[ply, turn]
+            else:
+                targets[seat] = rules.td_lambda * targets[seat] + (1 - rules.td_lambda) * value
+        if seats == 1:
+            targets[1 - ply % 2] = 1 - targets[ply % 2]
+    return squares

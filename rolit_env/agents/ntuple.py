@@ -17,7 +17,7 @@ from rolit_env.agents.card import card_variant, check_sum, read_card
 from rolit_env.batch import GameBatch
 from rolit_env.errors import ModelFileError, OutputError, VariantError
 from rolit_env.search.evaluation import Evaluation, learnt
-from rolit_env.search.ntuple import TupleSet, choose_best, tuple_set
+from rolit_env.search.ntuple import TupleSet, choose_best, make_scratch, tuple_set
 from rolit_env.variant import Variant, variant
 
 FORMAT = "rolit-ntuple-1"
@@ -38,6 +38,17 @@ TUPLES = {
         "c1 d1 e1 f1 c2 d2 e2 f2",
         "b2 c2 d2 e2 b3 c3 d3 e3",
         "c3 d3 e3 f3 c4 d4 e4 f4",
+        "b1 c1 d1 e1 b2 c2 d2 e2",
+        "b3 c3 d3 e3 b4 c4 d4 e4",
+        "d1 e1 d2 e2 d3 e3 d4 e4",
+        "a1 b1 c1 d1 a2 b2 c2 a3 b3 a4",
+        "c1 d1 e1 c2 d2 e2 c3 d3 e3",
+        "b2 c2 d2 b3 c3 d3 b4 c4 d4",
+        "c2 d2 e2 c3 d3 e3 c4 d4 e4",
+        "c3 d3 e3 c4 d4 e4 c5 d5 e5",
+        "b1 c1 d1 b2 c2 d2 b3 c3 d3",
+        "b1 c1 d1 e1 f1 g1 c2 d2 e2 f2",
+        "c2 d2 e2 f2 c3 d3 e3 f3",
     ),
     6: (
         "a1 b1 c1 d1 e1 f1 b2 e2",
@@ -49,6 +60,12 @@ TUPLES = {
         "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
         "a1 b1 c1 a2 b2 c2 a3 b3 c3",
         "b2 c2 d2 e2 b3 c3 d3 e3",
+        "b1 c1 d1 e1 b2 c2 d2 e2",
+        "a2 b2 c2 d2 a3 b3 c3 d3",
+        "c1 d1 c2 d2 c3 d3 c4 d4",
+        "a1 b1 c1 d1 a2 b2 c2 a3 b3 a4",
+        "b1 c1 d1 b2 c2 d2 b3 c3 d3",
+        "b2 c2 d2 b3 c3 d3 b4 c4 d4",
     ),
     4: (
         "a1 b1 c1 d1 a2 b2 c2 d2",
@@ -57,7 +74,7 @@ TUPLES = {
         "a1 b2 c3 d4 b1 c2 d3",
     ),
 }
-"""The tuples for each size where none are given: edges with their neighbours, lines, diagonals and corners."""
+"""The tuples for each size where none are given: edges with their neighbours, lines, diagonals, corners and blocks."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +107,7 @@ class NTuples:
 
     def evaluation(self) -> Evaluation:
         """Return these tables as what a search values its leaves by; it follows them when they change."""
-        return learnt(self.weights, self.layout, self.phase_of_turn, self.variant.size)
+        return learnt(self.weights, self.layout, self.phase_of_turn, self.variant.size, self.variant.players)
 
     def check_variant(self, wanted: Variant, name: str) -> None:
         """Raise `VariantError` when the tables are for another variant; `name` is the agent that has them."""
@@ -180,5 +197,7 @@ class NTupleAgent(Agent):
         games.refuse_when_over()
         weights = self.ntuples.weights[self.ntuples.phase_of_turn[games.ply], -1]
         cells = np.empty(len(games), np.int64)
-        choose_best(games.view(), games.variant.size, self.ntuples.layout, weights, cells)
+        chosen = games.variant
+        scratch = make_scratch(chosen.players)
+        choose_best(games.view(), chosen.players, chosen.size, self.ntuples.layout, weights, scratch, cells)
         return cells

@@ -17,10 +17,10 @@ from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import popcount
-from rolit_env.kernel import kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.search import solver
 from rolit_env.search.children import pair_children
-from rolit_env.search.evaluation import pair_values
+from rolit_env.search.evaluation import pair_guesses, pair_values, prepare_pair, prepared_value
 from rolit_env.search.position import empty_count
 from rolit_env.search.solver import INFINITY, make_memory, solve_pair
 
@@ -70,7 +70,7 @@ def pair_memory(bits: int = 15) -> Memory:
     )
 
 
-@kernel
+@lean_kernel
 def search_pairs(
     view: Any, size: int, depth: int, evaluation: Any, memory: Any, best: Any, values: Any, depths: Any, nodes: Any
 ) -> None:
@@ -179,7 +179,7 @@ def _sort(values: Any, count: Any, order: Any) -> None:
         order[at] = key
 
 
-@kernel
+@lean_kernel
 def _search(
     own: Any,
     other: Any,
@@ -200,14 +200,24 @@ def _search(
     cells, words, values, order = memory.cells[depth], memory.words[depth], memory.values[depth], memory.order[depth]
     if depth == 1:
         count = pair_children(own, other, neutral, size, cells, words)
-        control[NODES] += count
         if left == 1:
+            control[NODES] += 1
             return int64(popcount(words[1, 0])) - int64(popcount(words[0, 0]))
-        pair_values(words, count, size, evaluation, values)
-        best = int64(INFINITE)
+        pair_guesses(words, count, size, evaluation, values)
+        best = int64(-INFINITE)
+        if evaluation.tables.shape[0]:  # dear ones, so one at a time
+            _sort(values, count, order)
+            prepare_pair(words, count, size, evaluation)
+            for at in range(count):
+                control[NODES] += 1
+                best = max(best, -prepared_value(words, order[at] & 63, size, evaluation))
+                if best >= beta:
+                    break
+            return best
+        control[NODES] += count
         for child in range(count):
-            best = min(best, values[child])
-        return -best
+            best = max(best, -values[child])
+        return best
 
     key = int64(_hash(own, other, neutral))
     slot = key & (memory.table.shape[0] - 1)
@@ -221,7 +231,7 @@ def _search(
                 return value
 
     count = pair_children(own, other, neutral, size, cells, words)
-    pair_values(words, count, size, evaluation, values)
+    pair_guesses(words, count, size, evaluation, values)
     if first >= 0:
         values[first] = -INFINITE
     _sort(values, count, order)
@@ -257,7 +267,7 @@ def _hash(own: Any, other: Any, neutral: Any) -> Any:
     return key ^ (key >> uint64(33))
 
 
-@kernel
+@lean_kernel
 def solve_pairs(view: Any, size: int, memory: Any, best: Any, values: Any, depths: Any, nodes: Any) -> None:
     """Search positions to the end of the round, with the exact solver and without a limit; arguments as above."""
     for at in range(view.shape[0]):

@@ -11,7 +11,7 @@ from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env import rules
-from rolit_env.kernel import kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.rules import word_geometry
 from rolit_env.search.position import legal_cells, lowest, number
 
@@ -20,8 +20,11 @@ _GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word
 LANES = 8
 """Words in a vector; loops run over a multiple of them, because the rest of a loop takes one word at a time."""
 
+BEFORE = 63
+"""The column of the position before the turn. None has more than 56 children: with 57 empty cells most touch no ball."""
 
-@kernel
+
+@lean_kernel
 def pair_children(own: Any, other: Any, neutral: Any, size: int, cells: Any, words: Any) -> Any:
     """Write the legal cells of the mover of two, and the positions after them; return their number, int64.
 
@@ -31,8 +34,10 @@ def pair_children(own: Any, other: Any, neutral: Any, size: int, cells: Any, wor
         neutral: Balls of nobody.
         size: Side of the board.
         cells: uint64 [64], numbers of cells to begin with; written, ascending.
-        words: uint64 [3, 64]: written, as the next mover sees them; beyond the last child there may be anything.
+        words: uint64 [3, 64]: written, as the next mover sees them; beyond the last child there may be anything, but the
+            column `BEFORE` holds the position itself.
     """
+    words[0, BEFORE], words[1, BEFORE], words[2, BEFORE] = other, own, neutral
     count = _list_cells(legal_cells(own, other | neutral, size), cells)
     if size == 8:
         _play_pair(own, other, neutral, cells, whole(count), words, _GEOMETRY_8)
@@ -43,7 +48,7 @@ def pair_children(own: Any, other: Any, neutral: Any, size: int, cells: Any, wor
     return count
 
 
-@kernel
+@lean_kernel
 def seat_children(own: Any, following: Any, third: Any, fourth: Any, rows: Any, size: int, cells: Any, words: Any) -> Any:
     """Do the same for more players.
 
@@ -55,13 +60,17 @@ def seat_children(own: Any, following: Any, third: Any, fourth: Any, rows: Any, 
         rows: The rows of `words` that the balls of the four go to, int64 [4].
         size: Side of the board.
         cells: uint64 [64], numbers of cells to begin with; written, ascending.
-        words: uint64 [4, 64]: written; beyond the last child there may be anything.
+        words: uint64 [4, 64]: written, likewise.
     """
+    words[rows[0], BEFORE], words[rows[1], BEFORE] = own, following
+    words[rows[2], BEFORE], words[rows[3], BEFORE] = third, fourth
     count = _list_cells(legal_cells(own, following | third | fourth, size), cells)
     if size == 8:
         _play_seat(own, following, third, fourth, rows, cells, whole(count), words, _GEOMETRY_8)
-    else:
+    elif size == 6:
         _play_seat(own, following, third, fourth, rows, cells, whole(count), words, _GEOMETRY_6)
+    else:
+        _play_seat(own, following, third, fourth, rows, cells, whole(count), words, _GEOMETRY_4)
     return count
 
 

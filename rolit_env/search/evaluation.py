@@ -9,7 +9,8 @@ The evaluation made by hand adds up, for each seat, weights for what it has on t
 cells next to a corner once more while the corner is empty, balls that can't be rolled any more, cells where it could capture,
 and empty cells next to its balls. Weights depend on the number of empty cells; `python -m training.tune` finds them.
 
-The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills.
+The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills. Its values
+take many times as long, so that alpha-beta puts moves in order by hand, and values leaves one at a time until one suffices.
 
 Legend: K positions, P players.
 """
@@ -26,11 +27,11 @@ from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, cells_of, popcount
-from rolit_env.kernel import kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.children import whole
-from rolit_env.search.ntuple import LANES, TupleSet, add_up, find_position, tuple_set
+from rolit_env.search.ntuple import LANES, TupleSet, add_up, add_up_all, child_logit, find_position, prepare, tuple_set
 from rolit_env.search.weights import WEIGHTS
 
 KINDS = 10
@@ -55,12 +56,13 @@ class Evaluation(NamedTuple):
     """What the functions below go by; searches pass it on as it is.
 
     Attributes:
-        weights: int64 [n·n + 1, COLUMNS], a row for each number of empty cells: the weights of all kinds of cells, of
-            `FEATURES`, and of `BY_TURN` for the mover, for the next seat and so on.
-        tables: Those of n-tuples, which then count instead, float32 [H, R, W]; without any (H = 0) in what is made by hand.
+        weights: Of what is made by hand, int64 [n·n + 1, COLUMNS], a row for each number of empty cells: the weights of all
+            kinds of cells, of `FEATURES`, and of `BY_TURN` for the mover, for the next seat and so on.
+        tables: Those of n-tuples, float32 [H, R, W], by which positions are valued if there are any (H > 0).
         tuples: How they lie on the board.
         phases: The phase of a position with so many empty cells, int64 [n·n + 1].
-        numbers: Scratch, uint16 [L]: searches in different threads need an evaluation each.
+        numbers: Scratch, uint16 [4, L]: searches in different threads need an evaluation each.
+        logits: Scratch, float32 [4, 64].
     """
 
     weights: Any
@@ -68,10 +70,16 @@ class Evaluation(NamedTuple):
     tuples: TupleSet
     phases: Any
     numbers: Any
+    logits: Any
 
     def fresh(self) -> Evaluation:
         """Return the same for another search."""
-        return self._replace(numbers=np.empty(LANES, np.uint16))
+        numbers, logits = _make_scratch()
+        return self._replace(numbers=numbers, logits=logits)
+
+
+def _make_scratch() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.float32]]:
+    return np.empty((4, LANES), np.uint16), np.empty((4, 64), np.float32)
 
 
 @cache
@@ -105,15 +113,17 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
         np.zeros((0, 1, 1), np.float32),
         tuple_set((), size),
         np.zeros(size * size + 1, np.int64),
-        np.empty(LANES, np.uint16),
+        *_make_scratch(),
     )
 
 
-def learnt(tables: npt.NDArray[np.float32], tuples: TupleSet, phase_of_turn: npt.NDArray[np.int64], size: int) -> Evaluation:
+def learnt(
+    tables: npt.NDArray[np.float32], tuples: TupleSet, phase_of_turn: npt.NDArray[np.int64], size: int, players: int
+) -> Evaluation:
     """Return an evaluation by n-tuple tables, float32 [H, R, W], with the phase of each turn of a round, int64 [n·n − 4]."""
     # The last turn left no cell empty, the one before left one; positions before any turn count to the first.
     phases = np.pad(phase_of_turn[::-1], (0, size * size + 1 - len(phase_of_turn)), mode="edge")
-    return Evaluation(np.zeros((1, COLUMNS), np.int64), tables, tuples, phases, np.empty(LANES, np.uint16))
+    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, *_make_scratch())
 
 
 @cache
@@ -153,13 +163,27 @@ _BOARD_8, _BOARD_6, _BOARD_4 = _board(8), _board(6), _board(4)
 def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
     """Return the logit, by n-tuples, of the seat that moves `seat` turns from now; with two players of that just moved."""
     tables = evaluation.tables[evaluation.phases[size * size - int64(popcount(own | following | third | fourth))]]
-    find_position((own, following, third, fourth), seat, tables.shape[0], size, evaluation.tuples, evaluation.numbers)
-    return add_up(evaluation.numbers, evaluation.tuples.offsets, tables[seat])
+    find_position((own, following, third, fourth), seat, tables.shape[0], size, evaluation.tuples, evaluation.numbers[0])
+    return add_up(evaluation.numbers[0], evaluation.tuples.offsets, tables[seat])
 
 
 @register_jitable
 def _share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
-    return 1 / (1 + math.exp(-_logit(own, following, third, fourth, seat, size, evaluation)))
+    return _part(_logit(own, following, third, fourth, seat, size, evaluation))
+
+
+@register_jitable
+def _part(logit: Any) -> Any:
+    return 1 / (1 + math.exp(-logit))
+
+
+@register_jitable
+def _phase(words: Any, size: int, evaluation: Any) -> Any:
+    """Return the phase of positions with one number of empty cells, uint64 [3 or 4, K]."""
+    occupied = uint64(0)
+    for row in range(words.shape[0]):
+        occupied |= words[row, 0]
+    return evaluation.phases[size * size - int64(popcount(occupied))]
 
 
 @register_jitable
@@ -178,21 +202,43 @@ def pair_value(own: Any, other: Any, third: Any, fourth: Any, size: int, evaluat
     return _pair_value(own, other, third | fourth, weights, _BOARD_4)
 
 
-@kernel
+@lean_kernel
 def pair_values(words: Any, count: Any, size: int, evaluation: Any, values: Any) -> None:
-    """Write `pair_value` of many positions with one number of empty cells.
+    """Write `pair_value` of all positions after one.
 
     Args:
-        words: Balls of the mover, of the other, and neutral ones, uint64 [3, K].
-        count: How many to value. There must be room for a multiple of 8.
+        words: Balls of the mover, of the other, and neutral ones, uint64 [3, 64], as `pair_children` writes them.
+        count: How many to value.
         size: Side of the board.
         evaluation: To go by.
-        values: int64 [K].
+        values: int64 [64].
     """
-    if evaluation.tables.shape[0]:
-        for at in range(count):
-            values[at] = pair_value(words[0, at], words[1, at], words[2, at], uint64(0), size, evaluation)
+    if not evaluation.tables.shape[0]:
+        pair_guesses(words, count, size, evaluation, values)
         return
+    prepare_pair(words, count, size, evaluation)
+    for at in range(count):
+        values[at] = prepared_value(words, at, size, evaluation)
+
+
+@register_jitable
+def prepare_pair(words: Any, count: Any, size: int, evaluation: Any) -> None:
+    """Prepare n-tuples for `prepared_value`."""
+    prepare(words, count, 1, 0, size, evaluation.tuples, evaluation.numbers)
+
+
+@register_jitable
+def prepared_value(words: Any, child: Any, size: int, evaluation: Any) -> Any:
+    """Return `pair_value` by n-tuples of one of the prepared positions."""
+    weights = evaluation.tables[
+        evaluation.phases[size * size - int64(popcount(words[0, child] | words[1, child] | words[2, child]))], 0
+    ]
+    return int64(-SCALE * child_logit(words, child, 1, evaluation.tuples, weights, evaluation.numbers))
+
+
+@lean_kernel
+def pair_guesses(words: Any, count: Any, size: int, evaluation: Any, values: Any) -> None:
+    """Write what the evaluation made by hand says, which costs little and is good enough for the order of moves."""
     count = whole(count)  # the words of the last few may be anything
     weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0]))]
     if size == 8:
@@ -235,7 +281,7 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
     return _shares(players, *_scores(own, following, third, fourth, weights, _BOARD_6))
 
 
-@kernel
+@lean_kernel
 def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation: Any, values: Any) -> None:
     """Write `seat_values` of many positions with one number of empty cells.
 
@@ -248,10 +294,14 @@ def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation
         values: int64 [4, K], the mover's first.
     """
     if evaluation.tables.shape[0]:
+        tables, logits = evaluation.tables[_phase(words, size, evaluation)], evaluation.logits
+        for seat in range(players):
+            rival = 1 if seat == 0 else 0
+            add_up_all(words, count, seat, rival, size, evaluation.tuples, tables[seat], evaluation.numbers, logits[seat])
         for at in range(count):
-            values[0, at], values[1, at], values[2, at], values[3, at] = seat_values(
-                words[0, at], words[1, at], words[2, at], words[3, at], players, size, evaluation
-            )
+            first, second, next_one = _part(logits[0, at]), _part(logits[1, at]), _part(logits[2, at])
+            last = _part(logits[3, at]) if players == 4 else 0.0
+            values[0, at], values[1, at], values[2, at], values[3, at] = _parts(first, second, next_one, last)
         return
     count = whole(count)
     weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0] | words[3, 0]))]

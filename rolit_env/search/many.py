@@ -22,7 +22,7 @@ from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import popcount
-from rolit_env.kernel import kernel
+from rolit_env.kernel import kernel, lean_kernel
 from rolit_env.search import solver
 from rolit_env.search.children import seat_children
 from rolit_env.search.evaluation import SHARE, many_seat_values
@@ -254,7 +254,7 @@ def _worth(balls: Any, seat: Any, players: Any) -> Any:
     return SHARE // leaders + balls[seat]
 
 
-@kernel
+@lean_kernel
 def _paranoid(
     own: Any,
     following: Any,
@@ -318,7 +318,7 @@ def _paranoid(
     return sign * best
 
 
-@kernel
+@lean_kernel
 def _best_reply(
     own: Any,
     following: Any,
@@ -406,7 +406,7 @@ def _best_reply(
     return sign * best
 
 
-@kernel
+@lean_kernel
 def _maxn(
     own: Any,
     following: Any,

@@ -24,15 +24,17 @@ import numpy.typing as npt
 from numba import float32, int64, uint16, uint64
 from numba.extending import register_jitable
 
+from rolit_env import rules
 from rolit_env.bits import popcount
 from rolit_env.errors import OptionError
-from rolit_env.kernel import kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.position import capturing_cells, legal_cells, lowest, number, rolled_balls
+from rolit_env.search.children import BEFORE, seat_children, whole
+from rolit_env.search.position import capturing_cells, geometry_of, lowest, number
 from rolit_env.symmetry import cell_permutations
 
-LANES = 64
-"""Numbers of a position at most, L: two vectors of 32, whose loops are unrolled."""
+LANES = 128
+"""Numbers of a position at most, L: four vectors of 32, whose loops are unrolled."""
 
 FEATURES = 2
 """Lanes that come before those of the tuples: capturing cells, and empty cells."""
@@ -64,6 +66,36 @@ class TupleSet(NamedTuple):
     offsets: npt.NDArray[np.int64]
     lanes: int
     size: int
+
+
+class Scratch(NamedTuple):
+    """What the choice of a move writes to; make it with `make_scratch`.
+
+    Attributes:
+        rows: Where the words of a position stand after a turn, int64 [4].
+        cells: Legal cells, uint64 [64].
+        words: The positions after them, uint64 [4, 64].
+        numbers: uint16 [4, L].
+        logits: float32 [64].
+    """
+
+    rows: npt.NDArray[np.int64]
+    cells: npt.NDArray[np.uint64]
+    words: npt.NDArray[np.uint64]
+    numbers: npt.NDArray[np.uint16]
+    logits: npt.NDArray[np.float32]
+
+
+def make_scratch(players: int) -> Scratch:
+    """Return scratch for a number of players."""
+    mine = players - 1
+    return Scratch(
+        np.array([mine, *(row for row in range(4) if row != mine)]),
+        np.zeros(64, np.uint64),
+        np.zeros((4, 64), np.uint64),
+        np.zeros((4, LANES), np.uint16),
+        np.zeros(64, np.float32),
+    )
 
 
 @cache
@@ -118,21 +150,17 @@ def find_numbers(own: Any, others: Any, digits: Any, numbers: Any) -> None:
 
 
 @register_jitable
-def change_numbers(before: Any, move: Any, rolled: Any, digits: Any, numbers: Any) -> None:
-    """Write the numbers after the seat's turn: `move` is a word of one cell, `before` are the numbers before it."""
+def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -> None:
+    """Write the numbers, uint16 [L], when the digits of some cells of `before` rise by 1 and those of others fall by 1."""
     for lane in range(LANES):
         numbers[lane] = before[lane]
-    changed = move | rolled
-    four = 0
+    changed = up | down
     while changed:
-        if changed & uint64(15):
-            added, flipped = int64(move & uint64(15)), int64(rolled & uint64(15))
-            for lane in range(LANES):
-                numbers[lane] += digits[four, added, lane] - digits[four, flipped, lane]  # from digit 2 to digit 1
-        changed >>= uint64(4)
-        move >>= uint64(4)
-        rolled >>= uint64(4)
-        four += 1
+        shift = number(lowest(changed)) & uint64(60)
+        more, less = int64((up >> shift) & uint64(15)), int64((down >> shift) & uint64(15))
+        for lane in range(LANES):
+            numbers[lane] += digits[shift >> uint64(2), more, lane] - digits[shift >> uint64(2), less, lane]
+        changed &= ~(uint64(15) << shift)
 
 
 @register_jitable
@@ -154,25 +182,57 @@ def add_up(numbers: Any, offsets: Any, weights: Any) -> Any:
 
 
 @register_jitable
-def best_cell(own: Any, rival: Any, others: Any, size: int, tuples: TupleSet, weights: Any, before: Any, numbers: Any) -> Any:
-    """Return the mover's cell with the highest logit after its turn, and that logit, looking no turn further.
+def add_up_all(
+    words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, weights: Any, numbers: Any, logits: Any
+) -> None:
+    """Write the logits of a seat in all positions after one, float32 [64].
 
-    `rival` are the balls of the next seat, `others` all but `own`. `weights`, float32 [W], are those of the turn's phase for
-    the seat that has just moved; `before` and `numbers` are scratch, uint16 [L].
+    Args:
+        words: The positions, uint64 [3 or 4, 64], as `children` writes them.
+        count: How many there are.
+        seat: The row with the balls of the seat.
+        rival: The row with those of the other seat that moves first.
+        size: Side of the board.
+        tuples: The tuples on the board.
+        weights: Of the phase, for the seat, float32 [W].
+        numbers: Scratch, uint16 [4, L].
+        logits: Written.
     """
-    find_numbers(own, others, tuples.digits, before)
-    best, highest = uint64(0), float32(-np.inf)
-    left = legal_cells(own, others, size)
-    while left:
-        move = lowest(left)
-        left ^= move
-        rolled = rolled_balls(number(move), own, others, size)
-        change_numbers(before, move, rolled, tuples.digits, numbers)
-        find_features(own | move | rolled, rival & ~rolled, own | others | move, size, numbers)
-        logit = add_up(numbers, tuples.offsets, weights)
-        if logit > highest:
-            best, highest = number(move), logit
-    return best, highest
+    prepare(words, count, seat, rival, size, tuples, numbers)
+    for at in range(count):
+        logits[at] = child_logit(words, at, seat, tuples, weights, numbers)
+
+
+@register_jitable
+def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
+    """Write what the logits of all positions after one have in common; arguments as in `add_up_all`."""
+    last = words.shape[0] - 1
+    before, mine, theirs = numbers[1], numbers[2], numbers[3]
+    g = geometry_of(size)
+    for at in range(whole(count)):  # in vector instructions
+        own, other = words[seat, at], words[rival, at]
+        occupied = words[0, at] | words[1, at] | words[2, at] | words[last, at]
+        mine[at] = popcount(rules.capturing_cells(own, occupied ^ own, g))
+        theirs[at] = popcount(rules.capturing_cells(other, occupied ^ other, g))
+    had = words[seat, BEFORE]
+    filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
+    find_numbers(had, filled ^ had, tuples.digits, before)
+    before[1] = uint16(size * size - int64(popcount(filled)) - 1)
+
+
+@register_jitable
+def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Any) -> Any:
+    """Return the logit in one of the positions that `prepare` has seen."""
+    last = words.shape[0] - 1
+    found, before, mine, theirs = numbers[0], numbers[1], numbers[2], numbers[3]
+    had, own = words[seat, BEFORE], words[seat, child]
+    filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
+    move = (words[0, child] | words[1, child] | words[2, child] | words[last, child]) ^ filled
+    change_numbers(before, move | (had & ~own), own & filled & ~had, tuples.digits, found)
+    if not move & own:
+        change_numbers(found, move, uint64(0), tuples.digits, found)
+    found[0] = min(mine[child], uint16(MOST)) * uint16(MOST + 1) + min(theirs[child], uint16(MOST))
+    return add_up(found, tuples.offsets, weights)
 
 
 @register_jitable
@@ -188,11 +248,30 @@ def find_position(words: Any, seat: int, seats: int, size: int, tuples: TupleSet
     find_features(own, rival, occupied, size, numbers)
 
 
-@kernel
-def choose_best(view: Any, size: int, tuples: TupleSet, weights: Any, cells: Any) -> None:
-    """Write the best cell of each game, int64 [B], for `view`, uint64 [B, 4], as `best_cell` does."""
-    before, numbers = np.empty(LANES, np.uint16), np.empty(LANES, np.uint16)
+@register_jitable
+def best_child(view: Any, players: int, size: int, tuples: TupleSet, weights: Any, scratch: Scratch) -> Any:
+    """Return the mover's cell with the highest logit after its turn, and that logit, looking no turn further.
+
+    Args:
+        view: The position from the mover's side, uint64 [4].
+        players: Number of players.
+        size: Side of the board.
+        tuples: The tuples on the board.
+        weights: Of the turn's phase, for the seat that has just moved, float32 [W].
+        scratch: To work with.
+    """
+    count = seat_children(view[0], view[1], view[2], view[3], scratch.rows, size, scratch.cells, scratch.words)
+    add_up_all(scratch.words, count, players - 1, 0, size, tuples, weights, scratch.numbers, scratch.logits)
+    best: Any = int64(0)
+    for child in range(1, count):
+        if scratch.logits[child] > scratch.logits[best]:
+            best = child
+    return scratch.cells[best], scratch.logits[best]
+
+
+@lean_kernel
+def choose_best(view: Any, players: int, size: int, tuples: TupleSet, weights: Any, scratch: Scratch, cells: Any) -> None:
+    """Write the best cell of each game, int64 [B], for `view`, uint64 [B, 4], as `best_child` does."""
     for game in range(view.shape[0]):
-        others = view[game, 1] | view[game, 2] | view[game, 3]
-        cell, _ = best_cell(view[game, 0], view[game, 1], others, size, tuples, weights, before, numbers)
+        cell, _ = best_child(view[game], players, size, tuples, weights, scratch)
         cells[game] = int64(cell)

@@ -16,7 +16,7 @@ from numba.extending import register_jitable
 
 from rolit_env import rules
 from rolit_env.bits import Words, popcount
-from rolit_env.kernel import kernel
+from rolit_env.kernel import kernel, lean_kernel
 from rolit_env.search.position import (
     after_turn,
     capturing_cells,
@@ -191,7 +191,7 @@ def _last_four(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, memory
     return best
 
 
-@kernel
+@lean_kernel
 def _last(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return the value where four cells are empty."""
     memory[NODES] += uint64(1)
@@ -239,7 +239,7 @@ def _keep(
     )
 
 
-@kernel
+@lean_kernel
 def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return the value, or a bound where it lies outside of alpha to beta (at most alpha, at least beta)."""
     others = other | neutral
@@ -353,20 +353,20 @@ def _search(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any
     return best
 
 
-@kernel
+@lean_kernel
 def begin(memory: Any) -> None:
     """Begin a new search: from now on what earlier ones kept makes room."""
     memory[_GENERATION] = (memory[_GENERATION] + uint64(1)) & uint64(0xFFFFFF)
 
 
-@kernel
+@lean_kernel
 def solve_on(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return what `solve_pair` does, as one more step of the search that `begin` began."""
     alpha, beta = max(int64(alpha), int64(-INFINITY)), min(int64(beta), int64(INFINITY))
     return _search(uint64(own), uint64(other), uint64(neutral), alpha, beta, int64(size), memory)
 
 
-@kernel
+@lean_kernel
 def solve_pair(own: Any, other: Any, neutral: Any, alpha: Any, beta: Any, size: Any, memory: Any) -> Any:
     """Return the mover's balls minus the other's at the end of a two-player round under best play of both.
 
@@ -438,7 +438,7 @@ def preference(counts: Any, players: Any) -> Any:
 
 # What else there is to know about an entry of more players: it fills a bucket. Its words 3 and 7 have no size where entries of
 # two players have theirs, so neither kind is ever taken for the other.
-@kernel
+@lean_kernel
 def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any, size: Any, memory: Any) -> Any:
     """Return the final counts from the mover's view, eight bits each."""
     memory[NODES] += uint64(1)
@@ -479,7 +479,7 @@ def _search_many(own: Any, following: Any, third: Any, fourth: Any, players: Any
     return best
 
 
-@kernel
+@lean_kernel
 def solve_many(own: Any, following: Any, third: Any, fourth: Any, players: Any, size: Any, memory: Any) -> Any:
     """Return everybody's balls at the end of a round of three or four in which each plays for itself (max^n).
 
