@@ -1,0 +1,215 @@
+"""The folder of a tournament: chunks of rounds go in as lines, and come out again checked and in order.
+
+It holds `settings.json`, `results.jsonl` with a line for each chunk (`Chunk.line` writes it), and `timings.jsonl` with the
+seconds each agent took. A line that was half written when a process was killed is dropped, and its chunk is played again;
+anything else that is damaged is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from rolit_env.agents import FILES
+from rolit_env.errors import OutputError, ResultsError, RolitError
+from rolit_env.files import replacing
+from rolit_env.tournament.settings import Settings, make_settings
+
+if sys.platform != "win32":
+    import fcntl
+
+Balls = npt.NDArray[np.uint8]
+
+SETTINGS, RESULTS, TIMINGS = "settings.json", "results.jsonl", "timings.jsonl"
+"""The files of a folder."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What came out of some openings.
+
+    Attributes:
+        number: Which chunk of openings.
+        group: Which group played.
+        balls: Balls of each seat at the end, uint8 [assignments, openings, P].
+    """
+
+    number: int
+    group: int
+    balls: Balls
+
+    def line(self, settings: Settings) -> str:
+        """Return the line of `results.jsonl`.
+
+        Its `balls` are a text for each assignment, in the order of `Settings.assignments`: two hexadecimal digits for each
+        seat, seat after seat, round after round. Its `crc` is the CRC-32 of those texts joined.
+        """
+        balls = [rounds.tobytes().hex() for rounds in self.balls]
+        agents = [settings.names[number] for number in settings.groups[self.group]]
+        found = {"chunk": self.number, "group": self.group, "agents": agents, "balls": balls}
+        return json.dumps(found | {"crc": zlib.crc32("".join(balls).encode())}, separators=(",", ":"))
+
+    @classmethod
+    def from_line(cls, text: str | bytes, settings: Settings) -> Chunk:
+        """Read such a line. Raises `ValueError`, `KeyError` or `TypeError` for another."""
+        found = json.loads(text)
+        number, group = found["chunk"], found["group"]
+        if not 0 <= number < settings.chunks:
+            raise ValueError(f"there is no chunk {number}")
+        joined = "".join(found["balls"])
+        shape = len(settings.assignments), settings.openings_in(number), settings.players
+        chunk = cls(number, group, np.frombuffer(bytes.fromhex(joined), np.uint8).reshape(shape))
+        if group < 0 or chunk.line(settings).encode() != (text.encode() if isinstance(text, str) else text):
+            raise ValueError("it is not as it was written")
+        return chunk
+
+
+def load_settings(folder: Path) -> Settings:
+    """Return the settings of a folder. Raises `ResultsError` for one without."""
+    try:
+        return make_settings(_read_json(folder)["settings"], str(folder / SETTINGS))
+    except (KeyError, TypeError, RolitError) as error:
+        raise ResultsError(f"{folder} holds no tournament: {error}") from None
+
+
+def read_chunks(folder: Path, settings: Settings) -> Iterator[Chunk]:
+    """Yield the chunks of a folder in order, first all groups of the first one, and leave the folder as it is.
+
+    Raises `ResultsError` for a line that is damaged, unless it is the last one and only half there.
+    """
+    places = find_lines(folder, settings)
+    if not places:
+        return
+    with (folder / RESULTS).open("rb") as file:
+        for key in sorted(places):
+            file.seek(places[key])
+            yield Chunk.from_line(file.readline().rstrip(b"\n"), settings)
+
+
+def read_timings(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield the lines of `timings.jsonl`. Raises `ResultsError` for one that is damaged."""
+    if (folder / TIMINGS).exists():
+        with (folder / TIMINGS).open("rb") as file:
+            for at, _, line in _whole_lines(file):
+                try:
+                    timing = json.loads(line)
+                    if len(timing["seconds"]) != len(timing["moves"]) or not isinstance(timing["group"], int):
+                        raise ValueError("seconds and moves don't match")
+                except (ValueError, KeyError, TypeError) as error:
+                    raise ResultsError(f"line {at} of {folder / TIMINGS} is damaged ({error!r}); delete the file") from None
+                yield timing
+
+
+def find_lines(folder: Path, settings: Settings) -> dict[tuple[int, int], int]:
+    """Return where the line of each chunk and group begins, after a look at all of them."""
+    places: dict[tuple[int, int], int] = {}
+    path = folder / RESULTS
+    if not path.exists():
+        return places
+    with path.open("rb") as file:
+        for at, place, line in _whole_lines(file):
+            try:
+                chunk = Chunk.from_line(line, settings)
+                if (chunk.number, chunk.group) in places:
+                    raise ValueError("it is there twice")
+            except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+                raise ResultsError(f"line {at} of {path} is damaged ({error}); take it out and it is played again") from None
+            places[chunk.number, chunk.group] = place
+    return places
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, place and content of all lines that end."""
+    place = 0
+    for at, line in enumerate(file, 1):
+        if line.endswith(b"\n"):
+            yield at, place, line[:-1]
+        place += len(line)
+
+
+def drop_half_line(path: Path) -> None:
+    """Cut off a last line that does not end."""
+    if path.exists():
+        with path.open("r+b") as file:
+            file.truncate(max((place + len(line) + 1 for _, place, line in _whole_lines(file)), default=0))
+
+
+def sort_lines(folder: Path, settings: Settings) -> None:
+    """Put the lines of finished results in order, so that the file doesn't tell who played when."""
+    places = find_lines(folder, settings)
+    if list(places) == sorted(places):
+        return
+    with replacing(folder / RESULTS) as draft, draft.open("wb") as out, (folder / RESULTS).open("rb") as file:
+        for key in sorted(places):
+            file.seek(places[key])
+            out.write(file.readline())
+
+
+def _read_json(folder: Path) -> Any:
+    try:
+        return json.loads((folder / SETTINGS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ResultsError(f"there is no {folder / SETTINGS}") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ResultsError(f"{folder / SETTINGS} can't be read ({error})") from None
+
+
+def check_settings(settings: Settings, folder: Path) -> None:
+    """Keep the settings in a new folder; in another, refuse all but those it was begun with."""
+    wanted = {"settings": asdict(settings), "files": _file_sums(settings.agents.values())}
+    if not (folder / SETTINGS).exists():
+        if (folder / RESULTS).exists():
+            raise ResultsError(f"{folder} has results without settings; choose another folder")
+        with replacing(folder / SETTINGS) as draft:
+            draft.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
+        return
+    found = _read_json(folder)
+    for part, values in wanted.items():
+        kept = found.get(part) if isinstance(found, dict) else None
+        kept = kept if isinstance(kept, dict) else {}
+        for name in (*values, *kept):
+            # As text, because the order of the agents is that of the groups.
+            now, then = json.dumps(values.get(name)), json.dumps(kept.get(name))
+            if now != then:
+                what = f"{name}={then}, not {now}" if len(now + then) < 60 else f"another setting {name}"
+                raise ResultsError(f"{folder} was begun with {what}; choose another folder, or the settings it was begun with")
+
+
+def _file_sums(descriptions: Iterable[str]) -> dict[str, str]:
+    """Return the SHA-256 sum of each trained file that descriptions name."""
+    endings = "|".join(map(re.escape, FILES))
+    paths = {Path(found) for text in descriptions for found in re.findall(rf"[^:=,]+(?:{endings})", text)}
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths) if path.is_file()}
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder and keep other processes from playing in it; the system opens the lock when this one dies."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} can't be made ({error.strerror}); allowed is a new folder, or one with results") from None
+    if sys.platform == "win32":
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultsError(f"another process plays in {folder}; wait for it, or choose another folder") from None
+        yield
+    finally:
+        os.close(handle)

@@ -1,0 +1,143 @@
+"""Playing a tournament: settings and a folder come in, any number of processes play the chunks that are not there yet."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from rolit_env.agents import make_agent
+from rolit_env.arena import make_openings, play_seated
+from rolit_env.errors import AgentError, OptionError, RolitError
+from rolit_env.tournament.folder import RESULTS, TIMINGS, Chunk, check_settings, drop_half_line, find_lines, locked, sort_lines
+from rolit_env.tournament.settings import Settings
+
+WATCH = "rolit-parent-watch"
+
+
+def play_chunk(settings: Settings, number: int, group: int) -> tuple[Chunk, str]:
+    """Play a chunk and return it with its line of `timings.jsonl`.
+
+    That line has the seconds and moves of each member of the group, and the seconds of all of it.
+
+    Raises `AgentError` when an agent fails.
+    """
+    began = time.perf_counter()
+    first = number * settings.openings_at_once
+    members = settings.groups[group]
+    assignments = settings.assignments
+    count = settings.openings_in(number)
+    opening_rng = np.random.default_rng([settings.seed, first])
+    agent_rngs = np.random.default_rng([settings.seed, first, group + 1]).spawn(len(assignments))
+    start = make_openings(count, settings.variant, settings.opening_turns, settings.starter, opening_rng)
+    # Made anew, because some agents remember what they met.
+    names = [settings.names[member] for member in members]
+    agents = [make_agent(settings.agents[name]) for name in names]
+    seconds = np.zeros(len(members))
+    try:
+        balls = [play_seated(agents, seats, start, rng, seconds) for seats, rng in zip(assignments, agent_rngs, strict=True)]
+    except RolitError as error:
+        raise AgentError(f"a round of {', '.join(names)} failed: {error}") from error
+    except Exception as error:  # the code of users raises what it likes
+        raise AgentError(f"a round of {', '.join(names)} failed ({type(error).__name__}: {error})") from error
+    turns = range(settings.opening_turns, settings.variant.plies)
+    movers = [seats[turn % settings.players] for turn in turns for seats in assignments]
+    moves = [count * movers.count(member) for member in range(settings.players)]
+    timing = {
+        "chunk": number,
+        "group": group,
+        "seconds": [round(took, 6) for took in seconds],
+        "moves": moves,
+        "all": round(time.perf_counter() - began, 6),
+    }
+    return Chunk(number, group, np.array(balls, np.uint8)), json.dumps(timing, separators=(",", ":"))
+
+
+def play_tournament(
+    settings: Settings,
+    folder: Path,
+    *,
+    workers: int = 1,
+    ray: str | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> None:
+    """Play what is left of a tournament in a folder, which is made if there is none.
+
+    Args:
+        settings: What to play.
+        folder: Where the results are, or will be.
+        workers: Processes that play; they change no result.
+        ray: Address of a Ray cluster that plays instead (`auto`: the one that this machine belongs to).
+        progress: Called with rounds played and rounds in all, at first and after each chunk.
+
+    Raises:
+        AgentError, ModelFileError, VariantError: for agents that can't be made or can't play the variant.
+        ResultsError: for a folder of other settings, a damaged one, or one that another process plays in.
+        OutputError: for a folder that can't be written to.
+    """
+    for text in settings.agents.values():
+        make_agent(text).check_variant(settings.variant)
+    with locked(folder):
+        check_settings(settings, folder)
+        drop_half_line(folder / RESULTS)
+        drop_half_line(folder / TIMINGS)
+        places = find_lines(folder, settings)
+        each = len(settings.assignments)
+        played = sum(settings.openings_in(number) * each for number, _ in places)
+        every = ((number, group) for number in range(settings.chunks) for group in range(len(settings.groups)))
+        tasks = [task for task in every if task not in places]
+        if progress:
+            progress(played, settings.rounds)
+        with (folder / RESULTS).open("ab") as results, (folder / TIMINGS).open("ab") as timings:
+            for chunk, timing in _play(settings, tasks, workers, ray):
+                for file, line in ((results, chunk.line(settings)), (timings, timing)):
+                    file.write(line.encode() + b"\n")
+                    file.flush()
+                played += settings.openings_in(chunk.number) * each
+                if progress:
+                    progress(played, settings.rounds)
+        sort_lines(folder, settings)
+
+
+def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, ray: str | None) -> Iterator[tuple[Chunk, str]]:
+    """Play chunks and yield each as soon as it is there."""
+    if workers == 1 and ray is None:
+        for task in tasks:
+            yield play_chunk(settings, *task)
+        return
+    from joblib import Parallel, delayed, parallel_config  # a sixth of a second that nothing else needs
+
+    if ray is None:
+        parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
+        yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
+        return
+    try:
+        import ray as cluster
+        from ray.util.joblib import register_ray
+    except ImportError:
+        raise OptionError("playing on a Ray cluster needs Ray; install it with: pip install ray") from None
+    cluster.init(address=ray, ignore_reinit_error=True, log_to_driver=False)
+    register_ray()
+    cores = int(cluster.cluster_resources().get("CPU", 1))
+    with parallel_config("ray", n_jobs=cores):
+        wave = 4 * cores  # this backend hands out nothing before all that it was given is done
+        for first in range(0, len(tasks), wave):
+            yield from Parallel(batch_size=1)(delayed(play_chunk)(settings, *task) for task in tasks[first : first + wave])
+
+
+def _play_as_worker(settings: Settings, number: int, group: int, parent: int) -> tuple[Chunk, str]:
+    """Play a chunk in a process that ends with its parent, which may be killed: else it would play on for nobody."""
+    if not any(thread.name == WATCH for thread in threading.enumerate()):
+        threading.Thread(target=_end_with, args=(parent,), name=WATCH, daemon=True).start()
+    return play_chunk(settings, number, group)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
