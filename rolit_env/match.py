@@ -19,8 +19,8 @@ from rolit_env.agents import Agent, make_agent
 from rolit_env.batch import GameBatch, draw_cells
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, RoundNotOverError, RoundOverError
-from rolit_env.notation import cell_name
-from rolit_env.record import MatchRecord, RoundRecord
+from rolit_env.lockstep import checked_count
+from rolit_env.record import MatchRecord, RoundRecord, check_names, check_seed
 from rolit_env.variant import COLORS, variant
 
 MOST_SECONDS = 86_400
@@ -67,7 +67,8 @@ class Match:
     Raises:
         VariantError: for a variant that does not exist, or that an agent can't play.
         AgentError: for a description that names no agent.
-        OptionError: for rounds, seconds or a seed that can't be.
+        OptionError: for a number of agents or rounds, or seconds, that can't be.
+        RecordError: for a seed or the name of an agent that no record takes.
     """
 
     def __init__(
@@ -79,17 +80,17 @@ class Match:
         seconds: float | None = None,
         seed: int = 0,
     ) -> None:
+        if not 2 <= len(agents) <= 4:
+            raise OptionError(f"{len(agents)} can't play a match; allowed are 2, 3 or 4 agents, one for each player")
         self.variant = variant(size, len(agents))
-        self.planned = self.variant.players if rounds is None else rounds
-        if self.planned < 1:
-            raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
+        self.planned = self.variant.players if rounds is None else checked_count("rounds", rounds)
         if seconds is not None and not 0.001 <= seconds <= MOST_SECONDS:
             raise OptionError(f"seconds={seconds} is no time for a turn; allowed are numbers from 0.001 to {MOST_SECONDS}")
-        if seed < 0:
-            raise OptionError(f"seed={seed} is no seed; allowed are ints from 0 up")
         self.agents = [make_agent(agent) if isinstance(agent, str) else agent for agent in agents]
         for agent in self.agents:
             agent.check_variant(self.variant)
+        check_names(agent.name for agent in self.agents)  # now, not after the first round
+        check_seed(seed)
         self.seconds = None if seconds is None else round(seconds, 3)
         self.seed = seed
         self._rounds: list[RoundRecord] = []
@@ -101,10 +102,15 @@ class Match:
         return len(self._rounds) == self.planned
 
     @property
+    def rounds(self) -> tuple[RoundRecord, ...]:
+        """The rounds played so far."""
+        return tuple(self._rounds)
+
+    @property
     def record(self) -> MatchRecord:
         """The rounds so far; it counts who has won them. Raises `RoundNotOverError` before the end of the first."""
         if not self._rounds:
-            raise RoundNotOverError("no round of the match is over yet; allowed after the first")
+            raise RoundNotOverError("no round of the match is over yet, so there is nothing to record; play one first")
         return MatchRecord(
             agents=tuple(agent.name for agent in self.agents),
             rounds=tuple(self._rounds),
@@ -150,17 +156,7 @@ class Match:
             times.append(round(seconds, 3))
         order = self.variant.slot_colors(COLORS.index(starter))
         names = {COLORS[color]: self.agents[agent].name for color, agent in zip(order, seats, strict=False)}
-        played = RoundRecord(
-            size=board.size,
-            players=board.players,
-            agents=names,
-            starter=starter,
-            moves=tuple(cell_name(action, board.size) for action in board.moves),
-            counts=board.counts(),
-            timeouts=tuple(timeouts),
-            seconds=tuple(times),
-            limit=self.seconds,
-        )
+        played = RoundRecord.from_board(board, names, timeouts=tuple(timeouts), seconds=tuple(times), limit=self.seconds)
         self._rounds.append(played)
         return played
 

@@ -5,6 +5,7 @@ Screens scroll and never clear, so that a round can be read back, piped, and dri
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -60,6 +61,7 @@ def play_round(
     rng: np.random.Generator,
     console: Console,
     read: Callable[[str], str] = input,
+    after_turn: Callable[[float], None] | None = None,
 ) -> bool:
     """Play a round to its end on `board`, asking the person for cells, and return True; False when the person left.
 
@@ -70,13 +72,14 @@ def play_round(
         rng: Where the agents' chance comes from.
         console: Where screens go. Without colour, balls are letters.
         read: Shows a prompt and returns a typed line; raises EOFError when there are no more.
+        after_turn: Called after each turn with the seconds that it took.
 
     Raises:
         KeyboardInterrupt: when the person presses Ctrl-C, after a word of goodbye.
     """
     fresh: list[int] = []  # cells of the balls placed since the person last saw the board
     while not board.is_over:
-        color = board.color_to_move
+        color, start = board.color_to_move, time.perf_counter()
         if color == person:
             show_board(board, person, agents, fresh, console)
             fresh = []
@@ -87,16 +90,23 @@ def play_round(
                 return False
         else:
             move = int(agents[color].act(GameBatch.from_boards([board]), rng)[0])
-        console.print(_describe(board, move, None if color == person else agents[color].name))
+        console.print(describe_move(board, move, None if color == person else agents[color].name))
         board.push(move)
         fresh.append(move)
+        if after_turn:
+            after_turn(time.perf_counter() - start)
     show_board(board, person, agents, fresh, console)
-    console.print(_verdict(board, person), style="bold")
+    console.print(verdict(board, person), style="bold")
     return True
 
 
 def show_board(board: Board, person: str, agents: Mapping[str, Agent], fresh: Sequence[int], console: Console) -> None:
-    """Print the board, with `fresh` balls in brackets, beside the ball counts of every colour and who plays it."""
+    """Print the board as the person sees it, with `fresh` balls in brackets."""
+    show_position(board, {person: "you"} | {color: agent.name for color, agent in agents.items()}, fresh, console)
+
+
+def show_position(board: Board, names: Mapping[str, str], fresh: Sequence[int], console: Console) -> None:
+    """Print a board, with `fresh` balls in brackets, beside the ball counts of every colour and who plays it, by `names`."""
     size = board.size
     ball, legal, empty = _marks(console)
     diagram = Text("   " + "".join(f" {column} " for column in "abcdefgh"[:size]), style="dim", no_wrap=True)
@@ -115,10 +125,10 @@ def show_board(board: Board, person: str, agents: Mapping[str, Agent], fresh: Se
     mover = None if board.is_over else board.color_to_move
     side = Text("Round over\n" if mover is None else f"Turn {board.ply + 1} of {board.variant.plies}\n")
     for color, count in board.counts().items():
-        who = "you" if color == person else agents[color].name if color in agents else "nobody (neutral)"
+        who = names.get(color, "nobody (neutral)")
         side.append(f"\n{'>' if color == mover else ' '} ")
         side.append(ball[color], PALETTE[color]).append(f" {color:<6} {count:>2}  {who}")
-    side.append(f"\n\n{'' if board.is_over else f'{legal} legal   '}[{ball[person]}] new", "dim")
+    side.append(f"\n\n{'' if board.is_over else f'{legal} legal   '}[{ball[next(iter(names))]}] new", "dim")
 
     screen = Table.grid(padding=(0, 4))
     screen.add_column(min_width=3 + 3 * size)  # on a narrow screen the names shrink, never the board
@@ -163,7 +173,7 @@ def _ask(board: Board, person: str, agents: Mapping[str, Agent], console: Consol
                 console.print(f"{error}.")
 
 
-def _describe(board: Board, move: int, agent: str | None) -> Text:
+def describe_move(board: Board, move: int, agent: str | None) -> Text:
     """Return what a move is about to do, in words; the person has no agent's name."""
     color, rolled = board.color_to_move, board.rolled_by(move)
     line = Text("You") if agent is None else Text(color.capitalize(), PALETTE[color]).append(f" ({agent})", "not bold default")
@@ -173,14 +183,15 @@ def _describe(board: Board, move: int, agent: str | None) -> Text:
     return line.append(f" {play} {cell_name(move, board.size)} and {roll} {balls}{where}", "default")
 
 
-def _verdict(board: Board, person: str) -> str:
+def verdict(board: Board, person: str | None = None) -> str:
+    """Return who has won a finished round, in words."""
     outcome = board.outcome()
     assert outcome is not None
     winners, counts = outcome.winners, outcome.counts
     most = counts[winners[0]]
     rest = ", ".join(f"{color} {counts[color]}" for color in board.variant.colors if color not in winners)
     if len(winners) > 1:
-        verdict = f"{' and '.join(winners).capitalize()} share the round with {most} balls each"
+        result = f"{' and '.join(winners).capitalize()} share the round with {most} balls each"
     else:
-        verdict = f"{'You win' if winners[0] == person else f'{winners[0].capitalize()} wins'} the round with {most} balls"
-    return f"{verdict}{f'; {rest}' if rest else ''}."
+        result = f"{'You win' if winners[0] == person else f'{winners[0].capitalize()} wins'} the round with {most} balls"
+    return f"{result}{f'; {rest}' if rest else ''}."

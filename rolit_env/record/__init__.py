@@ -11,7 +11,7 @@ from pathlib import Path
 from rolit_env.errors import OptionError, RecordError
 from rolit_env.files import replacing
 from rolit_env.record.json_form import format_json, from_dict, parse_json, to_dict
-from rolit_env.record.model import MatchRecord, Record, RoundRecord
+from rolit_env.record.model import MatchRecord, Record, RoundRecord, check_names, check_seed
 from rolit_env.record.recorder import Recorder
 from rolit_env.record.text_form import format_text, parse_text
 
@@ -20,6 +20,8 @@ __all__ = [
     "Record",
     "Recorder",
     "RoundRecord",
+    "check_names",
+    "check_seed",
     "format_json",
     "format_record",
     "format_text",

@@ -82,7 +82,7 @@ def from_dict(value: object) -> Record:
     data = _typed(value, "a record", _is_object)
     kind = data.get("format")
     if kind not in ("rolit round", "rolit match"):
-        raise RecordError(f"format {_shown(kind)} is none; allowed are 'rolit round' and 'rolit match'")
+        raise RecordError(f"format {_shown(kind)} is not that of a record; allowed are 'rolit round' and 'rolit match'")
     if not _is_int(data.get("version")) or data["version"] != FORMAT:
         raise RecordError(f"this is version {_shown(data.get('version'))} of the format; allowed is {FORMAT}")
     if kind == "rolit match":

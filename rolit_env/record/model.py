@@ -9,6 +9,7 @@ import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import Any
 
 from rolit_env.board import Board
 from rolit_env.errors import IllegalMoveError, RecordError, VariantError
@@ -89,6 +90,19 @@ class RoundRecord:
             raise RecordError(f"limit {_shown(self.limit)} is no time for a turn; allowed are {_TIMES}, more than 0")
         if self.seconds is not None:
             self._refuse_seconds(self.seconds)
+
+    @classmethod
+    def from_board(cls, board: Board, agents: Mapping[str, str], **rest: Any) -> RoundRecord:
+        """Return a record of all turns pushed on a board since the start; `rest` are attributes that a board does not know."""
+        return cls(
+            size=board.size,
+            players=board.players,
+            agents=agents,
+            starter=board.starter,
+            moves=tuple(cell_name(action, board.size) for action in board.moves),
+            counts=board.counts(),
+            **rest,
+        )
 
     @property
     def variant(self) -> Variant:
@@ -255,7 +269,7 @@ def check_names(names: Iterable[str | None]) -> None:
 def check_seed(seed: int | None) -> None:
     """Raise `RecordError` for what is no seed."""
     if seed is not None and not 0 <= seed < 10**MOST_DIGITS:
-        raise RecordError(f"the seed is none; allowed are ints from 0 up, of at most {MOST_DIGITS} digits")
+        raise RecordError(f"this is no seed; allowed are ints from 0 up, of at most {MOST_DIGITS} digits")
 
 
 def time_text(seconds: float) -> str:
@@ -267,8 +281,8 @@ _TIMES = f"seconds to the millisecond, below {MOST_SECONDS}"
 
 
 def _is_time(seconds: float) -> bool:
-    # Through text, because that is what must lead back to the same number; not a number and −0 fail here too.
-    return 0 <= seconds < MOST_SECONDS and str(float(time_text(seconds))) == str(float(seconds))
+    text = time_text(seconds)  # the text must lead back to the same number, which neither −0 nor infinity does
+    return 0 <= seconds < MOST_SECONDS and text[0] != "-" and float(text) == seconds
 
 
 @cache

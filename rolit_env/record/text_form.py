@@ -202,7 +202,9 @@ class _Reader:
             headers.line("turns").refuse(
                 f"a round of {chosen.name} has {chosen.plies} turns, and one left before its end such as 3 of {chosen.plies}"
             )
-        limit = headers.match("limit", _TIME, "0.25")[0] if headers.find("limit") else None
+        starter, opening, seed = headers.line("starter").text, headers.number("opening"), headers.number("seed")
+        timeouts = headers.numbers("timeouts") if headers.find("timeouts") is not None else ()
+        limit = float(headers.match("limit", _TIME, "0.25")[0]) if headers.find("limit") is not None else None
         moves, lines = self._moves(played)
         cells, times = zip(*moves, strict=True) if moves else ((), ())
         counts = self._counts()
@@ -211,14 +213,14 @@ class _Reader:
                 size=chosen.size,
                 players=chosen.players,
                 agents=headers.colors(),
-                starter=headers.line("starter").text,
+                starter=starter,
                 moves=cells,
                 counts=counts,
-                opening_turns=headers.number("opening") or 0,
-                timeouts=headers.numbers("timeouts") if headers.find("timeouts") else (),
+                opening_turns=opening or 0,
+                timeouts=timeouts,
                 seconds=times if times and times[0] is not None else None,
-                limit=None if limit is None else float(limit),
-                seed=headers.number("seed"),
+                limit=limit,
+                seed=seed,
                 program=headers.find("program"),
             )
             record.verify()
@@ -248,9 +250,7 @@ class _Reader:
                 lines.append(line)
             self._taken += 1
         if len(moves) > turns:
-            raise RecordError(
-                f"line {line.number}, turn {turns + 1}: this turn is one too many, by the header turns", turns + 1
-            )
+            raise RecordError(f"line {line.number}, turn {turns + 1}: the header says that there are {turns} turns", turns + 1)
         return moves, lines
 
     def _counts(self) -> dict[str, int]:
@@ -269,7 +269,7 @@ class _Reader:
         rounds, planned = headers.part("rounds")
         agents = tuple(headers.line(f"agent {number}").text for number in range(1, headers.count("agent") + 1))
         seats = [headers.numbers(f"seats {number}") for number in range(1, headers.count("seats") + 1)]
-        won, points = headers.numbers("won"), headers.numbers("points")
+        won, points, seed = headers.numbers("won"), headers.numbers("points"), headers.number("seed")
         played = tuple(self._round(self._see(f"round {number}")) for number in range(1, rounds + 1))
         try:
             record = MatchRecord(
@@ -277,7 +277,7 @@ class _Reader:
                 rounds=played,
                 seats=tuple(tuple(seat - 1 for seat in order) for order in seats),
                 planned=rounds if planned is None else planned,
-                seed=headers.number("seed"),
+                seed=seed,
                 program=headers.find("program"),
             )
         except RecordError as error:
