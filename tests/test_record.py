@@ -5,6 +5,7 @@ import random
 import re
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -578,3 +579,31 @@ def test_a_record_knows_its_order_leaders_and_positions():
     assert record.board() == board
     assert record.leaders == board.outcome().winners
     assert [cell_name(action, 8) for action in board.moves] == list(record.moves)
+
+
+def test_a_board_without_its_turns_makes_no_record():
+    board = Board.from_text(str(made(4, turns=3).board()))
+    with pytest.raises(RecordError, match="of 3 turns the board knows 0"):
+        RoundRecord.from_board(board, {"red": "a", "green": "b"})
+
+
+# The page about it
+
+
+def blocks(language):
+    page = (Path(__file__).parents[1] / "docs" / "records.md").read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_page_are_records_and_say_the_same():
+    text, objects = blocks("text")[0], blocks("json")[0]
+    (record,) = parse_records(text)
+    assert parse_records(objects) == [record]
+    assert format_text(record) == text
+
+
+def test_the_python_of_the_page_runs(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for code in blocks("python"):
+        exec(compile(code, "docs/records.md", "exec"), {})
+    assert len(read_records("rounds.jsonl")) == 1000

@@ -93,7 +93,14 @@ class RoundRecord:
 
     @classmethod
     def from_board(cls, board: Board, agents: Mapping[str, str], **rest: Any) -> RoundRecord:
-        """Return a record of all turns pushed on a board since the start; `rest` are attributes that a board does not know."""
+        """Return a record of a board whose turns were all pushed; `rest` are the attributes that a board does not know.
+
+        Raises `RecordError` as the class does, and when a board knows only its position, not the turns that led there.
+        """
+        if len(board.moves) < board.ply:
+            raise RecordError(
+                f"of {board.ply} turns the board knows {len(board.moves)}; allowed is a board played from the start"
+            )
         return cls(
             size=board.size,
             players=board.players,
