@@ -9,8 +9,8 @@ import queue
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from itertools import islice, permutations
+from collections.abc import Callable, Sequence
+from itertools import permutations
 from typing import NamedTuple
 
 import numpy as np
@@ -30,17 +30,14 @@ WARM_UP_SECONDS = 60.0
 """How long an agent's first call, which may compile or load, is waited for before the first round with a time limit."""
 
 
-def rotation(players: int) -> Iterator[tuple[int, ...]]:
-    """Yield, for ever, the agents' places in turn order for one round after another, tuples [P].
+def rotation(players: int) -> list[tuple[int, ...]]:
+    """Return all P! ways to seat the agents, tuples [P] of their places in turn order, as rounds go through them.
 
     Over P rounds each agent sits in each seat once, in one and the same order around the table; then another order
-    follows. Over P! rounds (2, 6, 24) every order has been played, so that chances are equal.
+    follows. Over all of them (2, 6 or 24) chances are equal.
     """
-    while True:
-        for rest in permutations(range(1, players)):
-            circle = (0, *rest)
-            for first in range(players):
-                yield circle[first:] + circle[:first]
+    circles = [(0, *rest) for rest in permutations(range(1, players))]
+    return [circle[first:] + circle[:first] for circle in circles for first in range(players)]
 
 
 class Match:
@@ -94,6 +91,7 @@ class Match:
         self.seconds = None if seconds is None else round(seconds, 3)
         self.seed = seed
         self._rounds: list[RoundRecord] = []
+        self._seatings = rotation(self.variant.players)
         self._workers: dict[int, _Worker] = {}  # by the identity of the agent, which may play for several
 
     @property
@@ -106,6 +104,10 @@ class Match:
         """The rounds played so far."""
         return tuple(self._rounds)
 
+    def seats(self, number: int) -> tuple[int, ...]:
+        """Return the agents' places in turn order in a round, from 0, played or not, [P]."""
+        return self._seatings[number % len(self._seatings)]
+
     @property
     def record(self) -> MatchRecord:
         """The rounds so far; it counts who has won them. Raises `RoundNotOverError` before the end of the first."""
@@ -114,7 +116,7 @@ class Match:
         return MatchRecord(
             agents=tuple(agent.name for agent in self.agents),
             rounds=tuple(self._rounds),
-            seats=tuple(islice(rotation(self.variant.players), len(self._rounds))),
+            seats=tuple(map(self.seats, range(len(self._rounds)))),
             planned=self.planned,
             seed=self.seed,
         )
@@ -138,7 +140,7 @@ class Match:
         if self.seconds is not None and not self._workers:
             self._start_workers()
         number = len(self._rounds)
-        seats = next(islice(rotation(self.variant.players), number, None))
+        seats = self.seats(number)
         rng = np.random.default_rng([self.seed, number])  # so that a round depends on nothing played before it
         starter = self.variant.colors[rng.integers(self.variant.players)]
         board = Board(self.variant.size, self.variant.players, starter)

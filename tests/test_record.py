@@ -1,5 +1,6 @@
 """Records: what is written reads back the same, and whatever a file says that was not played is refused by name."""
 
+import itertools
 import json
 import random
 import re
@@ -51,7 +52,7 @@ def made_match(size=8, players=2, rounds=2, planned=None, seed=0):
     rng = random.Random(seed)
     agents = tuple(f"agent {number}" for number in range(players))
     played, seatings = [], []
-    for number, seats in zip(range(rounds), rotation(players), strict=False):
+    for number, seats in zip(range(rounds), itertools.cycle(rotation(players)), strict=False):
         starter = rng.choice(PLAYING[players])
         order = made(size, players, starter, turns=0).order
         seated = {color: agents[seat] for color, seat in zip(order, seats, strict=True)}

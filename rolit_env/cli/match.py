@@ -23,7 +23,7 @@ from rolit_env.cli.parser import (
 )
 from rolit_env.errors import OptionError
 from rolit_env.match import MOST_SECONDS, Match
-from rolit_env.record import MatchRecord, format_record
+from rolit_env.record import MatchRecord, RoundRecord, format_record
 
 MOST_ROUNDS = 10_000
 """Rounds of a match; whoever wants to know more exactly wants `rolit evaluate`."""
@@ -78,7 +78,9 @@ def run(options: argparse.Namespace) -> None:
     with draft_of(options.record) as record_draft, draft_of(options.json) as draft:
 
         def after_round(match: Match) -> None:
-            console.print(round_line(match.record, len(match.rounds)), soft_wrap=True)
+            number = len(match.rounds)
+            agents = [agent.name for agent in match.agents]
+            console.print(round_line(number, match.rounds[-1], match.seats(number - 1), agents), soft_wrap=True)
 
         try:
             match.play(after_round)
@@ -96,11 +98,10 @@ def run(options: argparse.Namespace) -> None:
         raise interrupted
 
 
-def round_line(record: MatchRecord, number: int) -> str:
-    """Return what came out of a round of a match, from 1, in words: the agents in turn order, with their balls."""
-    played, seats, balls = record.rounds[number - 1], record.seats[number - 1], record.balls[number - 1]
-    names = _labels(record.agents)
-    shown = (f"{names[agent]} ({color}) {balls[agent]}" for agent, color in zip(seats, played.order, strict=True))
+def round_line(number: int, played: RoundRecord, seats: Sequence[int], agents: Sequence[str]) -> str:
+    """Return what came out of a round of a match, in words: the agents in turn order, with their balls."""
+    names = _labels(agents)
+    shown = (f"{names[agent]} ({color}) {played.counts[color]}" for agent, color in zip(seats, played.order, strict=True))
     return f"Round {number}: {', '.join(shown)}"
 
 

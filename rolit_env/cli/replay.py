@@ -147,8 +147,8 @@ def _print_contents(records: list[Record], file: Path) -> None:
     console = table_console()
     for record in matches:
         console.print()
-        for number in range(1, len(record.rounds) + 1):
-            console.print(round_line(record, number), soft_wrap=True)
+        for number, (played, seats) in enumerate(zip(record.rounds, record.seats, strict=True), start=1):
+            console.print(round_line(number, played, seats, record.agents), soft_wrap=True)
         console.print()
         print_standing(record, console)
 
