@@ -28,6 +28,10 @@ ELO = 400 / np.log(10)
 """Points of rating for a factor e of strength."""
 
 RESAMPLES = 400
+"""Times that openings are drawn anew for intervals."""
+
+EXTRA = 0.1
+"""Rounds that every group is taken to have shared, besides those it played."""
 
 
 @dataclass(frozen=True)
@@ -77,8 +81,8 @@ def fit(
 ) -> Floats:
     """Return the most likely ratings, float64 [R, N], for R results.
 
-    Each group gets one round more, shared by all: without it an agent that never lost would have no finite rating. Its weight
-    is nothing wherever there are wins and losses.
+    Each group gets a tenth of a round more, shared by all: without it an agent that never lost would have no finite rating.
+    It weighs nothing where there are wins and losses.
 
     Args:
         members: int64 [G, P].
@@ -97,12 +101,12 @@ def fit(
     strength = np.zeros((results, agents)) if start is None else np.tile(np.nan_to_num(start) / ELO, (results, 1))
     for agent, rating in fixed.items():
         strength[:, agent] = rating / ELO
-    total = rounds[:, None, None] + 1
+    total = rounds[:, None, None] + EXTRA
     for _ in range(200 if free else 0):
         logits = strength[:, members]
         chance = np.exp(logits - logits.max(axis=2, keepdims=True))
         chance /= chance.sum(axis=2, keepdims=True)
-        slope = ((won + 1 / players - total * chance).reshape(results, -1) @ flat)[:, free]
+        slope = ((won + EXTRA / players - total * chance).reshape(results, -1) @ flat)[:, free]
         bend = chance[..., :, None] * (np.eye(players) - chance[..., None, :]) * total[..., None]
         bends = (bend.reshape(results, -1) @ pairs).reshape(results, agents, agents)[:, free][:, :, free]
         step = np.linalg.solve(bends, slope[..., None])[..., 0]

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Sequence
 
 from rolit_env import __version__
-from rolit_env.cli import bench, evaluate, exam, match, perft, play, replay, solve
+from rolit_env.cli import bench, evaluate, exam, match, perft, play, rate, replay, report, solve, tournament
 from rolit_env.cli.parser import Parser
 from rolit_env.errors import RolitError
 
-VERBS = (play, replay, match, evaluate, exam, solve, perft, bench)
+VERBS = (play, replay, match, evaluate, rate, tournament, report, exam, solve, perft, bench)
 """In the order of the help."""
 
 

@@ -19,7 +19,8 @@ from rolit_env.errors import OptionError
 from rolit_env.files import replacing
 
 AGENT_HELP = fill(
-    f"Agents are {', '.join(AGENTS)}, or a file: a policy, FILE.onnx, or n-tuple tables, ntuple:FILE.safetensors. "
+    f"Agents are {', '.join(AGENTS)}, or a file: a policy, FILE.onnx, or n-tuple tables, ntuple:FILE.safetensors, or code of "
+    "your own, package.module:factory. "
     "Options follow a colon: NAME:option=value,option=value. docs/opponents.md explains them all.",
     79,
 )

@@ -30,7 +30,6 @@ def add_to(verbs: Verbs) -> None:
         run,
         "Say where an agent stands: play it against agents of known rating.",
         f"""{AGENT_HELP}
-An agent of your own code is package.module:factory, a class or function that makes it.
 It plays all groups of anchors, every seat equally often. docs/tournaments.md says what a
 rating means.
 
