@@ -24,6 +24,7 @@ class Blocked(Agent):
 
     def __init__(self):
         self.free = threading.Event()
+        self.draws = 0
         self.asked = 0
         self.at_once = 0
         self.most_at_once = 0
@@ -32,6 +33,7 @@ class Blocked(Agent):
         self.asked += 1
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
+        rng.random(self.draws)
         self.free.wait(timeout=60)
         self.at_once -= 1
         return games.random_actions(rng)
@@ -244,6 +246,17 @@ def test_forfeited_turns_are_drawn_from_all_legal_cells(blocked):
         assert record.rounds[0].timeouts == tuple(range(1, 13))
         first |= {record.rounds[0].moves[0]} if record.rounds[0].starter == "red" else set()
     assert first == {"d2", "b4", "d4"}  # all that red can begin with
+
+
+def test_what_a_late_agent_draws_changes_no_forfeit(blocked, monkeypatch):
+    monkeypatch.setattr("rolit_env.match.WARM_UP_SECONDS", 0.0)  # so that the first question it meets is a turn's
+    moves = []
+    for blocked.draws in (0, 5):
+        moves.append([])
+        for seed in range(8):
+            match = Match([blocked, blocked], size=4, seconds=0.01, rounds=1, seed=seed)
+            moves[-1].append(match.play_round().moves[0])
+    assert moves[0] == moves[1]
 
 
 def test_an_answer_that_is_there_and_yet_late_by_the_clock_is_forfeited(monkeypatch):
