@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from numba import njit
 from numba.core import event
+from numba.core.options import DefaultOptions
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,7 +42,8 @@ def lean_kernel(function: Function) -> Function:
 
     Arrays, copies of slices too, must come in as arguments, and can't be returned.
     """
-    return _compiled(function, _nrt=False)
+    # An option that numba keeps private, and refuses at the first call when it does not know it.
+    return _compiled(function, **({"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}))
 
 
 def _compiled(function: Function, **options: Any) -> Function:

@@ -162,17 +162,31 @@ def test_twins_are_their_own_twins_and_tables_too_alike_are_refused():
         mirror_twins(("c3 d3 c4 d4",), 6)
 
 
-def test_threads_sum_up_what_they_learnt():
+def test_what_threads_learnt_is_averaged_by_the_errors_they_met():
     learner = NTupleLearner.fresh(TINY)
     alone = [Tables(*(table.copy() for table in learner.tables)) for _ in range(2)]
     for tables, state in zip(alone, learner.states.copy(), strict=True):
         play_and_learn(tables, learner.course, 50, state, make_workspace(tables, learner.course))
-    Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states).play(50)
-    weights, errors = sum(tables.weights for tables in alone), sum(tables.errors for tables in alone)
+    Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states).play(50, averaging=0.25)
+    sizes = np.array([tables.errors[..., 1] for tables in alone])
+    moves = np.array([tables.weights for tables in alone])
+    weights = (sizes * moves).sum(axis=0) / np.maximum(sizes.sum(axis=0), 1e-30)
+    errors = sum(tables.errors for tables in alone)
+    assert ((sizes > 0).sum(axis=0) == 1).any()  # there a thread's move counts as a whole
     np.testing.assert_allclose(learner.tables.weights, weights, atol=1e-5)
     np.testing.assert_allclose(learner.tables.errors, TINY.fading * errors, atol=1e-4)
-    np.testing.assert_allclose(learner.ntuples.weights, TINY.averaging * weights, atol=1e-5)
+    np.testing.assert_allclose(learner.ntuples.weights, 0.25 * weights, atol=1e-5)
     assert np.abs(weights).sum() > 0
+
+
+def test_many_threads_learn_as_one_does():
+    # What the first phases learn is common to all rounds; the sum of what eight threads learnt of it would overshoot.
+    errors = {}
+    for workers in (1, 8):
+        learner = NTupleLearner.fresh(replace(TINY, workers=workers, rounds=400 // workers))
+        threads = Workers(learner.tables, learner.ntuples.weights, learner.course, learner.states)
+        errors[workers] = np.mean([threads.play(learner.config.rounds) for _ in range(20)][10:])
+    assert errors[8] < 2 * errors[1]
 
 
 def test_results_count_less_the_earlier_a_turn_is():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from rolit_env import rules
 from rolit_env.agents import SearchAgent, SearchResult, make_agent
+from rolit_env.agents.ntuple import TUPLES, NTuples
 from rolit_env.agents.search import AlphaBetaAgent
 from rolit_env.batch import GameBatch
 from rolit_env.bits import Words
@@ -21,7 +23,7 @@ from rolit_env.search import alphabeta
 from rolit_env.search.evaluation import SHARE, column_names, hand_made, pair_value, seat_counts, seat_values
 from rolit_env.search.weights import WEIGHTS
 from rolit_env.symmetry import cell_permutations, transform_words
-from rolit_env.variant import all_variants
+from rolit_env.variant import all_variants, variant
 from tests.oracle import VARIANTS
 from training import tune
 
@@ -160,6 +162,24 @@ def test_values_are_those_of_plain_search(name: str, size: int, players: int) ->
             assert ((best >> result.actions.astype(np.uint64)) & np.uint64(1)).all()
             assert (result.depth == min(depth, plies - turns)).all()
             assert (result.nodes > result.depth).all()
+
+
+@ALL_CASES
+def test_values_by_tables_are_those_of_plain_search(name: str, size: int, players: int, monkeypatch) -> None:
+    tables = NTuples.empty(variant(size, players), TUPLES[size], 4)
+    tables.weights[:] = np.random.default_rng(size * players).normal(scale=0.2, size=tables.weights.shape)
+    monkeypatch.setattr(sys.modules[__name__], "hand_made", lambda *_: tables.evaluation())
+    plies = size * size - 4
+    for depth, starts in ((1, (0, plies // 2, plies - 2)), (2, (1, plies // 2, plies - 3)), (3, (plies // 2, plies - 4))):
+        agent = search_agent(f"{name}:depth={depth},exact=0")
+        agent.evaluation = tables.evaluation()
+        for turns in starts:
+            games = random_batch(4, size, players, turns, seed=turns)
+            result = agent.search(games, np.random.default_rng(0))
+            values, best = expected(name, games, depth)
+            wanted = values[:, :players] if name == "maxn" else values[:, 0]
+            np.testing.assert_array_equal(result.values, wanted, err_msg=f"depth {depth} after {turns} turns")
+            assert ((best >> result.actions.astype(np.uint64)) & np.uint64(1)).all()
 
 
 @ALL_CASES
@@ -318,16 +338,16 @@ def test_budgets_that_cant_be_are_refused(options: str, complaint: str) -> None:
 
 def test_wrong_numbers_of_players_are_refused() -> None:
     rng = np.random.default_rng(0)
-    for variant in all_variants():
+    for chosen in all_variants():
         for name in ("alphabeta", "paranoid", "maxn", "brs"):
             agent = make_agent(name)
-            if (name == "alphabeta") == (variant.players == 2):
-                agent.check_variant(variant)
+            if (name == "alphabeta") == (chosen.players == 2):
+                agent.check_variant(chosen)
                 continue
-            games = GameBatch(2, size=variant.size, players=variant.players)
-            complaint = f"{name}.* can't play {variant.name}"
+            games = GameBatch(2, size=chosen.size, players=chosen.players)
+            complaint = f"{name}.* can't play {chosen.name}"
             with pytest.raises(VariantError, match=complaint):
-                agent.check_variant(variant)
+                agent.check_variant(chosen)
             with pytest.raises(VariantError, match=complaint):
                 agent.act(games, rng)
 

@@ -44,16 +44,17 @@ class NTupleConfig(RunConfig):
             None given: those of `rolit_env.agents.ntuple.TUPLES`.
         phases: Parts of the round, equally long, that have tables of their own.
         workers: Threads, each learning on a copy of the tables; more of them, or fewer, give another run.
-        rounds: Rounds of each worker between two sums of what they learnt.
+        rounds: Rounds of each worker before what they learnt is put together.
         opening_share: Each round starts with uniformly random turns, none to this part of all: diversity.
         explore: Chance of a random turn after those.
         td_lambda: How far later values count beside the next one: 0 not at all, 1 leaves the result alone.
-        learning_rate: Part of an error that the weights of a position together take in at most, as a logit.
+        learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
         exact: With two players, a position with so many empty cells is solved, and what comes before it is learnt from its
             exact value; 0 for never.
-        fading: What is kept of the sums of errors that the rates go by, each time that the workers' tables are summed up:
+        fading: What is kept of the sums of errors that the rates go by, each time that the workers' tables are put together:
             below 1 old errors are forgotten, and rates stay higher.
-        averaging: Part of the weights in what is released that is new each time: the smaller, the longer the average.
+        averaging: Part of the weights in what is released that is new each time: the smaller, the longer the average. It
+            begins as the plain mean.
     """
 
     tuples: tuple[str, ...] = ()
@@ -80,7 +81,7 @@ class NTupleConfig(RunConfig):
             ("learning_rate", 0, None),
             ("exact", 0, 14),
             ("fading", 0, 1),
-            ("averaging", 0, 1),
+            ("averaging", 1e-6, 1),
         )
         tuple_set(self.cells_of_tuples, self.size)  # refuses tuples that can't be, and so does the next line
         mirror_twins(self.cells_of_tuples, self.size)
@@ -139,7 +140,6 @@ class NTupleLearner(Run):
             learning_rate=config.learning_rate,
             exact=min(config.exact, config.variant.plies - 1) if config.players == 2 else 0,
             fading=config.fading,
-            averaging=config.averaging,
         )
         return Course(
             self.ntuples.layout, mirror_twins(self.ntuples.tuples, config.size), self.ntuples.phase_of_turn, start, rules
@@ -159,7 +159,7 @@ def train(learner: NTupleLearner, run: Path, should_stop: Callable[[], bool] = l
     with Display(learner) as display:
         while not (learner.finished or should_stop()):
             started = time.monotonic()
-            error = workers.play(config.rounds)
+            error = workers.play(config.rounds, max(config.averaging, 1 / (learner.iteration + 1)))
             learnt = time.monotonic()
             learner.iteration += 1
             learner.turns += config.workers * config.rounds * config.variant.plies

@@ -58,11 +58,10 @@ class Rules(NamedTuple):
         opening_turns: The most random turns that a round starts with.
         explore: Chance of a random turn after those.
         td_lambda: λ.
-        learning_rate: Part of an error that a turn's weights together take in, at most.
+        learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
         exact: With so many empty cells, what is won under best play of both is known, and stands in for what came of the
             turns before. For two players; 0 for never.
-        fading: What is kept of the errors' sums each time that the threads' tables are summed up.
-        averaging: The part of the weights in their average that is new each time.
+        fading: What is kept of the errors' sums each time that the threads' tables are put together.
     """
 
     size: int
@@ -73,7 +72,6 @@ class Rules(NamedTuple):
     learning_rate: float
     exact: int
     fading: float
-    averaging: float
 
 
 class Course(NamedTuple):
@@ -117,7 +115,7 @@ def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
 
 
 class Workers:
-    """Threads that play side by side, each learning on a copy of the tables; then what they learnt is summed up.
+    """Threads that play side by side, each learning on a copy of the tables; then what they learnt is put together.
 
     A table shared by threads would be slower, and what is learnt would depend on their timing.
 
@@ -134,8 +132,13 @@ class Workers:
         self._workspaces = [make_workspace(tables, course) for _ in states]
         self._pool = ThreadPoolExecutor(len(states))
 
-    def play(self, rounds: int) -> float:
-        """Play so many rounds in each thread, and return the mean squared error of the values met."""
+    def play(self, rounds: int, averaging: float = 1) -> float:
+        """Play so many rounds in each thread, and return the mean squared error of the values met.
+
+        Args:
+            rounds: Of each thread.
+            averaging: The part of the new weights in their average.
+        """
         weights, errors = self._copies
         played = self._pool.map(
             lambda worker: play_rounds(
@@ -150,28 +153,37 @@ class Workers:
         mean = sum(played) / len(self._states)
         phases, seats, _ = self._tables.weights.shape
         tables = [(phase, seat) for phase in range(phases) for seat in range(seats)]
-        list(self._pool.map(lambda at: _sum_up(self._tables, self._average, self._copies, self._course, *at), tables))
+        tables_and_rules = self._tables, self._average, self._copies, self._course.rules, averaging
+        list(self._pool.map(lambda at: _merge(*tables_and_rules, *at), tables))
         return mean
 
 
 @lean_kernel
-def _sum_up(tables: Tables, average: Floats, copies: Tables, course: Course, phase: int, seat: int) -> None:
-    """Add to one table what its copies, with an axis for the threads in front, have learnt, and make them alike again."""
+def _merge(tables: Tables, average: Floats, copies: Tables, rules: Rules, averaging: float, phase: int, seat: int) -> None:
+    """Move one table by what its copies, with an axis for the threads in front, have learnt, and make them alike again.
+
+    A weight moves by the mean of its moves, each counted by the errors behind it: a sum would go too far where all threads
+    have learnt the same, the further the more threads there are.
+    """
     weights, errors, mean = tables.weights[phase, seat], tables.errors[phase, seat], average[phase, seat]
-    fading, averaging = float32(course.rules.fading), float32(course.rules.averaging)
+    fading, averaging = float32(rules.fading), float32(averaging)
     for at in range(weights.shape[0]):
         weight, error, size = weights[at], errors[at, 0], errors[at, 1]
-        new, new_error, new_size = weight, error, size
+        moved, met, new_error, new_size = float32(0), float32(0), error, size
         for copy in range(copies.weights.shape[0]):
-            new += copies.weights[copy, phase, seat, at] - weight
+            grown = copies.errors[copy, phase, seat, at, 1] - size
+            moved += grown * (copies.weights[copy, phase, seat, at] - weight)
+            met += grown
             new_error += copies.errors[copy, phase, seat, at, 0] - error
-            new_size += copies.errors[copy, phase, seat, at, 1] - size
+            new_size += grown
+        if met > 0:
+            weight += moved / met
         new_error *= fading
         new_size *= fading
-        weights[at], errors[at, 0], errors[at, 1] = new, new_error, new_size
-        mean[at] += averaging * (new - mean[at])
+        weights[at], errors[at, 0], errors[at, 1] = weight, new_error, new_size
+        mean[at] += averaging * (weight - mean[at])
         for copy in range(copies.weights.shape[0]):
-            copies.weights[copy, phase, seat, at] = new
+            copies.weights[copy, phase, seat, at] = weight
             copies.errors[copy, phase, seat, at, 0] = new_error
             copies.errors[copy, phase, seat, at, 1] = new_size
 

@@ -21,7 +21,7 @@ LANES = 8
 """Words in a vector; loops run over a multiple of them, because the rest of a loop takes one word at a time."""
 
 BEFORE = 63
-"""The column of the position before the turn. None has more than 56 children: with 57 empty cells most touch no ball."""
+"""The column of the position before the turn. None has more than 56 children: 7 balls touch 56 cells, and 8 leave 56 empty."""
 
 
 @lean_kernel
