@@ -114,6 +114,7 @@ def fit(
         if np.abs(step).max() < 1e-9:
             break
     ratings: Floats = strength * ELO
+    ratings[:, list(fixed)] = list(fixed.values())
     ratings[:, [agent for agent in range(agents) if agent not in members and agent not in fixed]] = np.nan
     return ratings
 

@@ -24,8 +24,8 @@ from rolit_env.payoffs import win_shares
 from rolit_env.ratings import Floats, Ints, Ratings, Skills, openskill, rate, student
 from rolit_env.tournament import Chunk, Settings, load_settings, read_chunks, read_timings
 
-BLOCKS = 1000
-"""Most blocks that openings are put in."""
+BLOCKS, FEWEST = 1000, 50
+"""Most blocks that openings are put in, and how many there are at least, for many groups take much memory."""
 
 SKILL_ROUNDS = 50_000
 """Rounds that OpenSkill is given, the first ones: it takes them one by one."""
@@ -226,7 +226,7 @@ class _Tally:
     def __init__(self, settings: Settings, openings: int) -> None:
         self.settings = settings
         groups, players, agents = len(settings.groups), settings.players, len(settings.names)
-        most = max(50, min(BLOCKS, 10**6 // groups))
+        most = max(FEWEST, min(BLOCKS, 10**6 // groups))
         self.block = -(-openings // most)
         blocks = -(-openings // self.block)
         self.openings = np.full(blocks, float(self.block))
@@ -289,7 +289,7 @@ class _Tally:
         counts = self.openings.reshape(-1, *[1] * rounds.ndim) * rounds
         total, blocks = counts.sum(axis=0), len(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = sums.sum(axis=0) / total
+            mean = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
             if blocks == 1:
                 return mean, np.where(total > 0, np.inf, np.nan)
             variance = blocks / (blocks - 1) * np.square(sums - mean * counts).sum(axis=0) / total**2
