@@ -291,7 +291,7 @@ class _Tally:
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
             if blocks == 1:
-                return mean, np.where(total > 0, np.inf, np.nan)
+                return mean, np.where(np.isnan(mean), np.nan, np.inf)
             variance = blocks / (blocks - 1) * np.square(sums - mean * counts).sum(axis=0) / total**2
         return mean, student(blocks - 1) * np.sqrt(variance)
 

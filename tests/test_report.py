@@ -1,0 +1,233 @@
+"""Reports: all of them say the same, the page stands alone, and anybody can read it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from html.parser import HTMLParser
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from rolit_env import cli
+from rolit_env.report import page, screen, write_reports
+from rolit_env.report.words import interval
+from rolit_env.standings import make_standings
+from rolit_env.tournament import Settings, play_tournament
+
+ODD = 'a <b> & "c"'
+"""A name that a page must not take for anything else."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path: Path = tmp_path_factory.mktemp("report")
+    agents = {"chance": "random", ODD: "greedy", "place": "positional", "[bold]": "random"}
+    play_tournament(Settings(agents, 40, size=6, players=3), path)
+    return path
+
+
+def shown(standings: Any, width: int = 200) -> str:
+    console = Console(width=width, record=True, file=StringIO(), highlight=False, markup=False, emoji=False)
+    console.print(screen(standings))
+    return console.export_text()
+
+
+class Reader(HTMLParser):
+    """Keeps what a page holds, and complains about elements that are not closed."""
+
+    VOID = ("meta", "br", "path")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.tables: list[list[list[str]]] = []
+        self.texts: list[tuple[str, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        elif tag == "tr":
+            self.tables[-1].append([])
+        elif tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.append((self.open[-1], data))
+        if {"td", "th"} & set(self.open) and self.tables and self.tables[-1] and self.tables[-1][-1]:
+            self.tables[-1][-1][-1] += data
+
+
+def read(text: str) -> Reader:
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def test_files_agree_with_the_standings(folder: Path) -> None:
+    standings = make_standings(folder)
+    paths = write_reports(standings, folder)
+    assert [path.name for path in paths] == ["report.csv", "report.json", "report.html"]
+    content = json.loads(paths[1].read_text())
+    names = [agent["name"] for agent in content["agents"]]
+    assert names[0] == "place"
+    assert sorted(names) == sorted(standings.settings.names)
+    assert content["rounds"] == standings.rounds == 40 * 6 * 4
+    for agent in content["agents"]:
+        at = standings.settings.names.index(agent["name"])
+        assert agent["rating"] == standings.ratings.rating[at]
+        assert agent["win_share"] == standings.win_share[at]
+        assert agent["by_seat"] == standings.by_seat[at].tolist()
+        assert sum(agent["margins"].values()) == 40 * 6 * 3
+        assert sum(int(margin) * rounds for margin, rounds in agent["margins"].items()) < 40 * 6 * 3 * 36
+    assert content["ahead"][0][0] is None
+    assert content["ahead"][0][1] + content["ahead"][1][0] == pytest.approx(1)
+    rows = list(csv.DictReader(paths[0].open(newline="")))
+    assert [row["agent"] for row in rows] == names
+    for row, agent in zip(rows, content["agents"], strict=True):
+        assert float(row["win_share"]) == pytest.approx(agent["win_share"], rel=1e-5)
+        assert float(row["high"]) == pytest.approx(agent["high"], rel=1e-5)
+        assert float(row["seat_3"]) == pytest.approx(agent["by_seat"][2], rel=1e-5)
+        assert row["description"] == agent["description"]
+
+
+def test_the_page_has_all_of_it_and_needs_nothing_else(folder: Path) -> None:
+    standings = make_standings(folder)
+    text = page(standings, folder)
+    reader = read(text)
+    assert reader.elements[0] == ("html", {"lang": "en"})
+    for tag, attributes in reader.elements:
+        assert tag not in ("script", "link", "img", "iframe", "object", "a")
+        assert not {"src", "href", "srcset"} & set(attributes)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "prefers-color-scheme:dark" in text
+    assert ("meta", {"name": "viewport", "content": "width=device-width,initial-scale=1"}) in reader.elements
+    ratings, matrix, seats = reader.tables
+    names = [standings.settings.names[agent] for agent in standings.order]
+    for table in reader.tables:
+        assert len({len(row) for row in table}) == 1
+    for table in (ratings, matrix, seats[1:]):
+        assert [row[0] for row in table[1:]] == [f"{place}\xa0{name}" for place, name in enumerate(names, 1)]
+    for row, agent in zip(ratings[1:], standings.order, strict=True):
+        assert row[1] == f"{standings.ratings.rating[agent]:.0f}".replace("-0", "0")
+        assert row[2] == interval(standings, agent)
+        assert f"{standings.win_share[agent]:.3f}"[1:] in row[5]
+    for row, agent in zip(matrix[1:], standings.order, strict=True):
+        expected = ["" if other == agent else f"{standings.ahead[agent, other]:.3f}"[1:] for other in standings.order]
+        assert [cell[:4] for cell in row[1:]] == expected
+    for row, agent in zip(seats[2:], standings.order, strict=True):
+        assert [cell[:4] for cell in row[1:]] == [f"{share:.3f}"[1:] for share in standings.by_seat[agent]]
+
+
+def test_everything_on_the_page_has_words(folder: Path) -> None:
+    standings = make_standings(folder)
+    reader = read(page(standings, folder))
+    pictures = [attributes for tag, attributes in reader.elements if tag == "svg"]
+    assert len(pictures) == 4 + 5 * 3 + 4  # intervals, seats, histograms
+    for attributes in pictures:
+        assert attributes["role"] == "img"
+        assert len(attributes["aria-label"] or "") > 20
+    captions = [text for tag, text in reader.texts if tag == "caption"]
+    assert len(captions) == len(reader.tables) == 3
+    heads = [attributes for tag, attributes in reader.elements if tag == "th"]
+    assert all(attributes.get("scope") in ("col", "row") for attributes in heads)
+    for _, attributes in reader.elements:
+        if attributes.get("class") == "wide":
+            assert (attributes["role"], attributes["tabindex"]) == ("region", "0")
+            assert attributes["aria-label"]
+
+
+def test_recorded_games_are_linked_where_there_are_any(folder: Path, tmp_path: Path) -> None:
+    standings = make_standings(folder)
+    (tmp_path / "records").mkdir()
+    links = [attributes["href"] for tag, attributes in read(page(standings, tmp_path)).elements if tag == "a"]
+    assert links == ["records/"]
+
+
+def test_the_screen_has_a_row_for_each_agent_and_takes_names_as_they_are(folder: Path) -> None:
+    standings = make_standings(folder)
+    text = shown(standings)
+    for place, agent in enumerate(standings.order, 1):
+        name = standings.settings.names[agent]
+        rows = [line for line in text.splitlines() if f" {place}   {name} " in line]
+        assert len(rows) == 1
+        assert f"{standings.win_share[agent]:.3f}"[1:] in rows[0]
+        assert interval(standings, agent) in rows[0]
+    assert "960 rounds: 40 openings" in text
+
+
+def test_what_is_odd_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    standings = make_standings(folder)
+    monkeypatch.setattr(type(standings), "upsets", [(0, 2)])
+    monkeypatch.setattr(type(standings), "cycles", [(0, 1, 2)])
+    for text in (shown(standings), page(standings, folder)):
+        assert "chance is ahead of place" in text
+        assert "that of place, and that of chance again" in text
+
+
+def test_few_rounds_are_reported_too(tmp_path: Path) -> None:
+    play_tournament(Settings({"a": "random", "b": "positional"}, 1, size=4, opening_turns=12), tmp_path)
+    standings = make_standings(tmp_path)
+    write_reports(standings, tmp_path)
+    content = json.loads((tmp_path / "report.json").read_text())
+    assert content["agents"][0]["interval"] is None
+    assert content["agents"][0]["milliseconds"] is None
+    assert math.isnan(standings.milliseconds[0])
+    assert "unknown" in shown(standings)
+    assert "unknown" in (tmp_path / "report.html").read_text()
+
+
+def test_the_command_makes_it_again_from_the_rounds(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["report", str(folder)]) == 0
+    first = capsys.readouterr().out
+    files = {path: path.read_bytes() for path in folder.glob("report.*")}
+    for path in files:
+        path.unlink()
+    assert cli.main(["report", str(folder)]) == 0
+    assert capsys.readouterr().out == first
+    assert {path: path.read_bytes() for path in folder.glob("report.*")} == files
+    assert len(files) == 3
+
+
+def test_what_is_no_tournament_is_refused_in_one_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*arguments: str) -> str:
+        assert cli.main(arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert err.count("\n") == 1
+        return err
+
+    assert "holds no tournament: there is no" in refused("report", str(tmp_path))
+    assert "holds no tournament: there is no" in refused("report", "nowhere")
+    (tmp_path / "settings.json").write_text("{")
+    assert "can't be read" in refused("report", str(tmp_path))
+    for text in ("[]", "{}", '{"settings": {}}', '{"settings": []}', '{"settings": {"agents": ["random"], "openings": 3}}'):
+        (tmp_path / "settings.json").write_text(text)
+        assert "holds no tournament: " in refused("report", str(tmp_path))
+    (tmp_path / "settings.json").write_bytes((folder / "settings.json").read_bytes())
+    assert "no openings yet that all 4 groups have played" in refused("report", str(tmp_path))
+    (tmp_path / "results.jsonl").write_text("{}\n")
+    assert "line 1 of" in refused("report", str(tmp_path))
+    (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
+    for text in ("x\n", '{"group": 0, "seconds": [1], "moves": []}\n', "[]\n"):
+        (tmp_path / "timings.jsonl").write_text(text)
+        assert "line 1 of" in refused("report", str(tmp_path))
+    assert "required: DIR" in refused("report")
