@@ -19,8 +19,8 @@ from rolit_env.notation import parse_cell
 from rolit_env.search.children import pair_children, seat_children
 from rolit_env.search.evaluation import many_seat_values, pair_value, pair_values, seat_values
 from rolit_env.search.ntuple import (
+    FEATURE_LANES,
     FEATURE_WEIGHTS,
-    FEATURES,
     LANES,
     best_child,
     find_position,
@@ -79,7 +79,7 @@ def test_numbers_are_contents_in_base_3(chosen):
             for game, words in enumerate(view):
                 own = words[1 if players == 2 else seat]
                 others = (words[0] | words[1] | words[2] | words[3]) ^ own
-                lane = FEATURES
+                lane = FEATURE_LANES
                 for text in TUPLES[size]:
                     for placed in placements(tuple(parse_cell(name, size) for name in text.split()), size):
                         digits = [(own >> cell & 1) + 2 * (others >> cell & 1) for cell in placed]
@@ -194,7 +194,7 @@ def test_results_count_less_the_earlier_a_turn_is():
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 20, learner.states[0], make_workspace(learner.tables, learner.course))
     # All values are a half, and stay so, so that errors come from results alone: a half for each round that was not drawn.
-    by_empty_cells = learner.tables.errors[:, 0, FEATURE_WEIGHTS - 63 :, 1][:, :12].sum(axis=0)
+    by_empty_cells = learner.tables.errors[:, 0, learner.ntuples.layout.offsets[1] :, 1][:, :12].sum(axis=0)
     assert by_empty_cells[0] in np.arange(1, 21) / 2
     np.testing.assert_allclose(by_empty_cells, by_empty_cells[0] * 0.7 ** np.arange(12), rtol=1e-5)
 
@@ -205,7 +205,7 @@ def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_workspace(learner.tables, learner.course))
     assert small_board().values[0].max() < 0
-    assert learner.tables.errors[0, 0, FEATURE_WEIGHTS - 63 + 11, 0] == pytest.approx(30 * -0.5)
+    assert learner.tables.errors[0, 0, learner.ntuples.layout.offsets[1] + 11, 0] == pytest.approx(30 * -0.5)
 
 
 @pytest.mark.parametrize(("size", "players", "share"), [(6, 2, 0.93), (6, 4, 0.55)])

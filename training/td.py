@@ -15,7 +15,6 @@ Legend: H phases, R seats with tables of their own, W weights (see `rolit_env.se
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -28,7 +27,16 @@ from rolit_env.bits import Words, draw, popcount, select
 from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.ntuple import FEATURE_WEIGHTS, LANES, TupleSet, add_up, best_child, find_position, make_scratch
+from rolit_env.search.ntuple import (
+    FEATURE_WEIGHTS,
+    LANES,
+    TupleSet,
+    add_up,
+    best_child,
+    find_position,
+    make_scratch,
+    win_share,
+)
 from rolit_env.search.playouts import share_round
 from rolit_env.search.position import after_turn, legal_cells
 from rolit_env.search.solver import make_memory, solve_pair
@@ -195,11 +203,6 @@ def _random_part(state: Any) -> Any:
 
 
 @register_jitable
-def _share(logit: Any) -> Any:
-    return 1 / (1 + math.exp(-logit))
-
-
-@register_jitable
 def _after(words: Any, cell: Any, rules: Rules, out: Any) -> None:
     out[0], out[1], out[2], out[3] = after_turn(
         cell, words[0], words[1], words[2], words[3], int64(rules.players), int64(rules.size)
@@ -212,7 +215,7 @@ def _find_values(words: Any, size: int, tuples: TupleSet, weights: Any, numbers:
     seats = weights.shape[0]
     for seat in range(seats):
         find_position(words, seat, seats, size, tuples, numbers[seat])
-        values[seat] = _share(add_up(numbers[seat], tuples.offsets, weights[seat]))
+        values[seat] = win_share(add_up(numbers[seat], tuples.offsets, weights[seat]))
 
 
 @register_jitable

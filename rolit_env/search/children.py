@@ -17,7 +17,7 @@ from rolit_env.search.position import legal_cells, lowest, number
 
 _GEOMETRY_8, _GEOMETRY_6, _GEOMETRY_4 = word_geometry(8), word_geometry(6), word_geometry(4)
 
-LANES = 8
+VECTOR = 8
 """Words in a vector; loops run over a multiple of them, because the rest of a loop takes one word at a time."""
 
 BEFORE = 63
@@ -76,8 +76,8 @@ def seat_children(own: Any, following: Any, third: Any, fourth: Any, rows: Any, 
 
 @register_jitable
 def whole(count: Any) -> Any:
-    """Return the next multiple of `LANES`."""
-    return (count + LANES - 1) & -LANES
+    """Return the next multiple of `VECTOR`."""
+    return (count + VECTOR - 1) & -VECTOR
 
 
 @register_jitable

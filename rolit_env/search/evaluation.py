@@ -1,7 +1,8 @@
 """The value of a position that is not at its end: positions from the mover's side come in, estimates go out, in ints.
 
 Two functions are all that searches know: `pair_value` for two players, `seat_values` for more, each with a twin that takes
-many positions at once, in vector instructions. What they go by is an `Evaluation`, arrays that a search passes on as they are.
+all positions after one at once, in vector instructions. What they go by is an `Evaluation`, arrays that a search passes on as
+they are.
 Values are to be compared with each other only, and only at one and the same number of empty cells; results at the end of a
 round are another thing, and the two never meet in one search.
 
@@ -17,7 +18,6 @@ Legend: K positions, P players.
 
 from __future__ import annotations
 
-import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -31,7 +31,17 @@ from rolit_env.kernel import lean_kernel
 from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.children import whole
-from rolit_env.search.ntuple import LANES, TupleSet, add_up, add_up_all, child_logit, find_position, prepare, tuple_set
+from rolit_env.search.ntuple import (
+    LANES,
+    TupleSet,
+    add_up,
+    add_up_all,
+    child_logit,
+    find_position,
+    prepare,
+    tuple_set,
+    win_share,
+)
 from rolit_env.search.weights import WEIGHTS
 
 KINDS = 10
@@ -169,17 +179,12 @@ def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: i
 
 @register_jitable
 def _share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
-    return _part(_logit(own, following, third, fourth, seat, size, evaluation))
-
-
-@register_jitable
-def _part(logit: Any) -> Any:
-    return 1 / (1 + math.exp(-logit))
+    return win_share(_logit(own, following, third, fourth, seat, size, evaluation))
 
 
 @register_jitable
 def _phase(words: Any, size: int, evaluation: Any) -> Any:
-    """Return the phase of positions with one number of empty cells, uint64 [3 or 4, K]."""
+    """Return the phase of positions with one number of empty cells, uint64 [4, 64]."""
     occupied = uint64(0)
     for row in range(words.shape[0]):
         occupied |= words[row, 0]
@@ -283,15 +288,16 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
 
 @lean_kernel
 def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation: Any, values: Any) -> None:
-    """Write `seat_values` of many positions with one number of empty cells.
+    """Write `seat_values` of all positions after one.
 
     Args:
-        words: Balls of the mover, the next seat, the third and the fourth (or neutral ones), uint64 [4, K].
-        count: How many to value, as in `pair_values`.
+        words: Balls of the mover, the next seat, the third and the fourth (or neutral ones), uint64 [4, 64], as
+            `seat_children` writes them.
+        count: How many to value.
         players: 3 or 4.
         size: Side of the board.
         evaluation: To go by.
-        values: int64 [4, K], the mover's first.
+        values: int64 [4, 64], the mover's first.
     """
     if evaluation.tables.shape[0]:
         tables, logits = evaluation.tables[_phase(words, size, evaluation)], evaluation.logits
@@ -299,8 +305,8 @@ def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation
             rival = 1 if seat == 0 else 0
             add_up_all(words, count, seat, rival, size, evaluation.tuples, tables[seat], evaluation.numbers, logits[seat])
         for at in range(count):
-            first, second, next_one = _part(logits[0, at]), _part(logits[1, at]), _part(logits[2, at])
-            last = _part(logits[3, at]) if players == 4 else 0.0
+            first, second, next_one = win_share(logits[0, at]), win_share(logits[1, at]), win_share(logits[2, at])
+            last = win_share(logits[3, at]) if players == 4 else 0.0
             values[0, at], values[1, at], values[2, at], values[3, at] = _parts(first, second, next_one, last)
         return
     count = whole(count)

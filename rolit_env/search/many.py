@@ -108,7 +108,7 @@ def search_seats(
         depths: The depth of the last search that was finished, int64 [B].
         nodes: Positions looked at, int64 [B].
     """
-    memory.turn[:] = memory.reply[players - 1]
+    memory.turn[:] = memory.reply[players - 1]  # for which a lean kernel would not do
     for at in range(view.shape[0]):
         own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
         left = empty_count(own, following, third, fourth, size)
@@ -463,7 +463,7 @@ def _maxn(
 @kernel
 def solve_seats(view: Any, players: int, size: int, memory: Any, best: Any, values: Any, depths: Any, nodes: Any) -> None:
     """Search positions to the end of the round by max^n, with the exact solver and without a limit; arguments as above."""
-    memory.turn[:] = memory.reply[players - 1]
+    memory.turn[:] = memory.reply[players - 1]  # for which a lean kernel would not do
     for at in range(view.shape[0]):
         own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
         left = empty_count(own, following, third, fourth, size)

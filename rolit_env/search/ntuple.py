@@ -16,6 +16,7 @@ own, all of them or, with two players, 1.
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ from rolit_env.symmetry import cell_permutations
 LANES = 128
 """Numbers of a position at most, L: four vectors of 32, whose loops are unrolled."""
 
-FEATURES = 2
+FEATURE_LANES = 2
 """Lanes that come before those of the tuples: capturing cells, and empty cells."""
 
 MOST = 31
@@ -75,7 +76,8 @@ class Scratch(NamedTuple):
         rows: Where the words of a position stand after a turn, int64 [4].
         cells: Legal cells, uint64 [64].
         words: The positions after them, uint64 [4, 64].
-        numbers: uint16 [4, L].
+        numbers: uint16 [4, L]: those of a position, those before the turn, and how many capturing cells the seat and its
+            rival have after each turn.
         logits: float32 [64].
     """
 
@@ -118,15 +120,15 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
     """
     digits = np.zeros((FOURS, 16, LANES), np.uint16)
     offsets = np.zeros(LANES, np.int64)
-    offsets[:FEATURES] = 1, 1 + (MOST + 1) ** 2
-    lane, end = FEATURES, 1 + FEATURE_WEIGHTS
+    offsets[:FEATURE_LANES] = 1, 1 + (MOST + 1) ** 2
+    lane, end = FEATURE_LANES, 1 + FEATURE_WEIGHTS
     for text in tuples:
         cells = tuple(parse_cell(name, size) for name in text.split())
         if not 1 <= len(set(cells)) == len(cells) <= LONGEST:
             raise OptionError(f"{text!r} is no tuple; allowed are 1 to {LONGEST} different cells")
         for placed in placements(cells, size):
             if lane == LANES:
-                most = LANES - FEATURES
+                most = LANES - FEATURE_LANES
                 raise OptionError(f"{len(tuples)} tuples have too many placements; allowed are {most} in all symmetries")
             offsets[lane] = end
             for place, cell in enumerate(placed):
@@ -165,7 +167,7 @@ def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -
 
 @register_jitable
 def find_features(own: Any, rival: Any, occupied: Any, size: int, numbers: Any) -> None:
-    """Write the numbers of the first `FEATURES` lanes for a seat; `rival` are the balls of the other seat that moves first."""
+    """Write the numbers of the first `FEATURE_LANES` lanes for a seat; `rival`: balls of the other seat that moves first."""
     mine = min(popcount(capturing_cells(own, occupied ^ own, size)), uint64(MOST))
     theirs = min(popcount(capturing_cells(rival, occupied ^ rival, size)), uint64(MOST))
     numbers[0] = uint16(mine * uint64(MOST + 1) + theirs)
@@ -182,6 +184,12 @@ def add_up(numbers: Any, offsets: Any, weights: Any) -> Any:
 
 
 @register_jitable
+def win_share(logit: Any) -> Any:
+    """Return the win share whose logit it is."""
+    return 1 / (1 + math.exp(-logit))
+
+
+@register_jitable
 def add_up_all(
     words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, weights: Any, numbers: Any, logits: Any
 ) -> None:
@@ -195,7 +203,7 @@ def add_up_all(
         size: Side of the board.
         tuples: The tuples on the board.
         weights: Of the phase, for the seat, float32 [W].
-        numbers: Scratch, uint16 [4, L].
+        numbers: Scratch, as in `Scratch`.
         logits: Written.
     """
     prepare(words, count, seat, rival, size, tuples, numbers)
