@@ -293,7 +293,9 @@ class _Tally:
             if blocks == 1:
                 return mean, np.where(np.isnan(mean), np.nan, np.inf)
             variance = blocks / (blocks - 1) * np.square(sums - mean * counts).sum(axis=0) / total**2
-        return mean, student(blocks - 1) * np.sqrt(variance)
+        width = student(blocks - 1) * np.sqrt(variance)
+        # Where all rounds ended alike there is no spread to see; what never happened may yet, by the rule of three.
+        return mean, np.where((mean == 0) | (mean == 1), min(1.0, 3 / self.openings.sum()), width)
 
 
 def _speeds(folder: Path, settings: Settings) -> tuple[Floats, float]:

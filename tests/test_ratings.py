@@ -228,6 +228,12 @@ def standings_of(wins: dict[tuple[int, int], int], folder: Path) -> Standings:
     return make_standings(folder)
 
 
+def test_all_rounds_alike_are_no_certainty(tmp_path: Path) -> None:
+    standings = standings_of({(0, 1): 200, (1, 2): 150, (0, 2): 180}, tmp_path)
+    assert (standings.ahead[0, 1], standings.ahead[1, 0]) == (1, 0)
+    assert standings.ahead_interval[0, 1] == standings.ahead_interval[1, 0] == 3 / 100
+
+
 def test_circles_and_upsets_are_found(tmp_path: Path) -> None:
     circle = standings_of({(0, 1): 140, (1, 2): 150, (0, 2): 50}, tmp_path / "circle")
     assert circle.ahead[0].tolist()[1:] == [0.7, 0.25]

@@ -40,7 +40,7 @@ def shown(standings: Any, width: int = 200) -> str:
 class Reader(HTMLParser):
     """Keeps what a page holds, and complains about elements that are not closed."""
 
-    VOID = ("meta", "br", "path")
+    VOID = ("meta", "br", "path", "wbr")
 
     def __init__(self) -> None:
         super().__init__()

@@ -7,6 +7,7 @@ as text.
 from __future__ import annotations
 
 import math
+import re
 from html import escape
 from pathlib import Path
 
@@ -33,7 +34,7 @@ table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.3rem .6rem;text-align:right;white-space:nowrap;border-bottom:1px solid var(--line);font-weight:400}
 thead th{color:var(--dim);font-size:.85rem}
 thead th:first-child,thead .plot{text-align:left}
-th[scope=row]{text-align:left;white-space:normal;overflow-wrap:anywhere;min-width:7rem}
+th[scope=row]{text-align:left;white-space:normal;min-width:7rem}
 .matrix td,.matrix thead th+th{min-width:3.4rem;text-align:center}
 .matrix small{display:block;color:var(--dim)}
 .matrix th[scope=row]{position:sticky;left:0;background:var(--back)}
@@ -110,7 +111,12 @@ def _extra(extra: bool) -> str:
 
 
 def _name(standings: Standings, place: int, agent: int) -> str:
-    return f'<th scope="row">{place}&nbsp;{escape(standings.settings.names[agent])}</th>'
+    return f'<th scope="row">{place}&nbsp;{_breakable(standings.settings.names[agent])}</th>'
+
+
+def _breakable(name: str) -> str:
+    """Let a long description go on in a new line between its parts."""
+    return re.sub("([:,=/])", r"\1<wbr>", name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def _ratings(standings: Standings) -> str:
