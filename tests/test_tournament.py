@@ -393,6 +393,17 @@ def test_mistakes_on_the_command_line_are_one_line(tmp_path: Path, capsys: pytes
     assert "the following arguments are required: CONFIG" in refused(capsys, "tournament")
 
 
+def test_a_cluster_without_ray_is_refused_before_anything_is_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    path = config(tmp_path, "agents: [random, greedy]\nopenings: 3\nsize: 4")
+    assert "needs Ray; install it with" in refused(
+        capsys, "tournament", str(path), "--out", str(tmp_path / "out"), "--ray", "auto"
+    )
+    assert not (tmp_path / "out").exists()
+
+
 def test_the_command_plays_reports_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = config(tmp_path, "agents: [random, greedy]\nopenings: 30\nsize: 4")
     out = tmp_path / "out"

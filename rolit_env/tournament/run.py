@@ -78,10 +78,12 @@ def play_tournament(
     Raises:
         AgentError, ModelFileError, VariantError: for agents that can't be made or can't play the variant.
         ResultsError: for a folder of other settings, a damaged one, or one that another process plays in.
+        OptionError: for a Ray cluster that is not there.
         OutputError: for a folder that can't be written to.
     """
     for text in settings.agents.values():
         make_agent(text).check_variant(settings.variant)
+    cluster = _join(ray) if ray is not None else 0
     with locked(folder):
         check_settings(settings, folder)
         drop_half_line(folder / RESULTS)
@@ -94,7 +96,7 @@ def play_tournament(
         if progress:
             progress(played, settings.rounds)
         with (folder / RESULTS).open("ab") as results, (folder / TIMINGS).open("ab") as timings:
-            for chunk, timing in _play(settings, tasks, workers, ray):
+            for chunk, timing in _play(settings, tasks, workers, cluster):
                 for file, line in ((results, chunk.line(settings)), (timings, timing)):
                     file.write(line.encode() + b"\n")
                     file.flush()
@@ -104,30 +106,37 @@ def play_tournament(
         sort_lines(folder, settings)
 
 
-def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, ray: str | None) -> Iterator[tuple[Chunk, str]]:
-    """Play chunks and yield each as soon as it is there."""
-    if workers == 1 and ray is None:
+def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, cluster: int) -> Iterator[tuple[Chunk, str]]:
+    """Play chunks in so many processes, or on so many cores of a Ray cluster, and yield each as soon as it is there."""
+    if workers == 1 and not cluster:
         for task in tasks:
             yield play_chunk(settings, *task)
         return
     from joblib import Parallel, delayed, parallel_config  # a sixth of a second that nothing else needs
 
-    if ray is None:
+    if not cluster:
         parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
         yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
         return
+    with parallel_config("ray", n_jobs=cluster):
+        wave = 4 * cluster  # this backend hands out nothing before all that it was given is done
+        for first in range(0, len(tasks), wave):
+            yield from Parallel(batch_size=1)(delayed(play_chunk)(settings, *task) for task in tasks[first : first + wave])
+
+
+def _join(address: str) -> int:
+    """Let joblib know a Ray cluster and return its cores. Raises `OptionError` without Ray, or where there is no cluster."""
     try:
-        import ray as cluster
+        import ray
         from ray.util.joblib import register_ray
     except ImportError:
         raise OptionError("playing on a Ray cluster needs Ray; install it with: pip install ray") from None
-    cluster.init(address=ray, ignore_reinit_error=True, log_to_driver=False)
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+    except Exception as error:  # Ray raises what it likes
+        raise OptionError(f"there is no Ray cluster at {address!r} ({error}); start one with: ray start --head") from None
     register_ray()
-    cores = int(cluster.cluster_resources().get("CPU", 1))
-    with parallel_config("ray", n_jobs=cores):
-        wave = 4 * cores  # this backend hands out nothing before all that it was given is done
-        for first in range(0, len(tasks), wave):
-            yield from Parallel(batch_size=1)(delayed(play_chunk)(settings, *task) for task in tasks[first : first + wave])
+    return int(ray.cluster_resources().get("CPU", 1))
 
 
 def _play_as_worker(settings: Settings, number: int, group: int, parent: int) -> tuple[Chunk, str]:
