@@ -9,7 +9,7 @@ Legend: N agents, P players, G groups, K blocks.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, permutations
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rolit_env.errors import ResultsError
 from rolit_env.payoffs import win_shares
 from rolit_env.ratings import Floats, Ints, Ratings, Skills, openskill, rate, student
-from rolit_env.tournament import Chunk, Settings, load_settings, read_chunks, read_timings
+from rolit_env.tournament import Chunk, Settings, find_lines, load_settings, read_chunks, read_timings
 
 BLOCKS, FEWEST = 1000, 50
 """Most blocks that openings are put in, and how many there are at least, for many groups take much memory."""
@@ -157,20 +157,17 @@ def make_standings(folder: Path, anchors: Mapping[str, float] | None = None) -> 
     """
     settings = load_settings(folder)
     groups, names = settings.groups, settings.names
-    played: defaultdict[int, int] = defaultdict(int)
-    for chunk in read_chunks(folder, settings):
-        played[chunk.number] += 1
-    complete = [number for number, count in sorted(played.items()) if count == len(groups)]
+    places = find_lines(folder, settings)
+    played = Counter(number for number, _ in places)
+    complete = [number for number, count in played.items() if count == len(groups)]
+    places = {key: place for key, place in places.items() if played[key[0]] == len(groups)}
     openings = sum(settings.openings_in(number) for number in complete)
     if not openings:
         raise ResultsError(f"{folder} has no openings yet that all {len(groups)} groups have played; let the tournament go on")
 
-    def chunks() -> Iterator[Chunk]:
-        return (chunk for chunk in read_chunks(folder, settings) if played[chunk.number] == len(groups))
-
     tally = _Tally(settings, openings)
     first = 0
-    for number, together in groupby(chunks(), lambda chunk: chunk.number):
+    for number, together in groupby(read_chunks(folder, settings, places), lambda chunk: chunk.number):
         for chunk in together:
             tally.add(chunk, first)
         first += settings.openings_in(number)
@@ -183,7 +180,7 @@ def make_standings(folder: Path, anchors: Mapping[str, float] | None = None) -> 
     skills = None
     if len(fixed) == 1:
         ((anchor, rating),) = fixed.items()
-        skills = openskill(_rounds(settings, chunks()), len(names), anchor, rating)
+        skills = openskill(_rounds(settings, read_chunks(folder, settings, places)), len(names), anchor, rating)
     milliseconds, rounds_per_second = _speeds(folder, settings)
     return Standings(
         settings=settings,

@@ -84,12 +84,18 @@ def load_settings(folder: Path) -> Settings:
         raise ResultsError(f"{folder} holds no tournament: {error}") from None
 
 
-def read_chunks(folder: Path, settings: Settings) -> Iterator[Chunk]:
+def read_chunks(folder: Path, settings: Settings, places: dict[tuple[int, int], int] | None = None) -> Iterator[Chunk]:
     """Yield the chunks of a folder in order, first all groups of the first one, and leave the folder as it is.
+
+    Args:
+        folder: Where they are.
+        settings: What was played.
+        places: What `find_lines` returned for it, or some of that; None to look.
 
     Raises `ResultsError` for a line that is damaged, unless it is the last one and only half there.
     """
-    places = find_lines(folder, settings)
+    if places is None:
+        places = find_lines(folder, settings)
     if not places:
         return
     with (folder / RESULTS).open("rb") as file:
