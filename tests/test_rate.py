@@ -159,7 +159,7 @@ def test_an_anchor_under_another_name_gets_its_own_rating(capsys: pytest.Capture
             assert agents[name]["anchor"]  # type: ignore[index]
         assert f"{agent} on 6x6-2p" in shown
         assert "ms a move" in shown
-        assert f"{mine['low']:.0f} to {mine['high']:.0f}" in shown
+        assert f"{round(mine['low'])} to {round(mine['high'])}" in shown
 
 
 def test_four_players_are_rated_in_all_seatings(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_the_page_has_all_of_it_and_needs_nothing_else(folder: Path) -> None:
     for table in (ratings, matrix, seats[1:]):
         assert [row[0] for row in table[1:]] == [f"{place}\xa0{name}" for place, name in enumerate(names, 1)]
     for row, agent in zip(ratings[1:], standings.order, strict=True):
-        assert row[1] == f"{standings.ratings.rating[agent]:.0f}".replace("-0", "0")
+        assert row[1] == f"{round(standings.ratings.rating[agent])}"
         assert row[2] == interval(standings, agent)
         assert f"{standings.win_share[agent]:.3f}"[1:] in row[5]
     for row, agent in zip(matrix[1:], standings.order, strict=True):

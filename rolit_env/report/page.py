@@ -144,10 +144,10 @@ def _ratings(standings: Standings) -> str:
             + _cell(rating)
             + _cell(interval, extra=True)
             + _cell(plots.whisker(ratings.rating[agent], *ends, first - room, last + room, label))
-            + (_cell(f"{skills.rating[agent]:.0f}", extra=True) if skills else "")
+            + (_cell(f"{round(skills.rating[agent])}", extra=True) if skills else "")
             + _cell(share)
             + _cell(f"{standings.balls[agent]:.1f}", extra=True)
-            + _cell(words.milliseconds(standings.milliseconds[agent]))
+            + _cell(escape(words.milliseconds(standings.milliseconds[agent])))
         )
     par = words.share(1 / standings.settings.players)
     note = (

@@ -39,7 +39,7 @@ def _table(standings: Standings, sign: str) -> Table:
             Text(standings.settings.names[agent]),
             words.rating(standings, agent),
             words.interval(standings, agent),
-            *([f"{skills.rating[agent]:.0f}"] if skills else []),
+            *([f"{round(skills.rating[agent])}"] if skills else []),
             f"{words.share(standings.win_share[agent])} {words.half_width(standings.interval[agent], sign)}",
             " ".join(words.share(one) for one in standings.by_seat[agent]),
             f"{standings.balls[agent]:.1f}",

@@ -20,7 +20,7 @@ def half_width(value: float, sign: str = "±") -> str:
 def rating(standings: Standings, agent: int) -> str:
     """Write 144, with a sign where it is below the anchor."""
     value = standings.ratings.rating[agent]
-    return "-" if math.isnan(value) else f"{value:.0f}".replace("-0", "0")
+    return "-" if math.isnan(value) else f"{round(value)}"
 
 
 def interval(standings: Standings, agent: int) -> str:
@@ -31,15 +31,15 @@ def interval(standings: Standings, agent: int) -> str:
     if math.isinf(low) and math.isinf(high):
         return "unknown"
     if math.isinf(high):
-        return f"above {low:.0f}"
+        return f"above {round(low)}"
     if math.isinf(low):
-        return f"below {high:.0f}"
-    return f"{low:.0f} to {high:.0f}"
+        return f"below {round(high)}"
+    return f"{round(low)} to {round(high)}"
 
 
 def milliseconds(value: float) -> str:
-    """Write a time to three digits."""
-    return "-" if math.isnan(value) else f"{value:.3g}"
+    """Write a time to three digits; what takes less than a microsecond only costs what the arena does."""
+    return "-" if math.isnan(value) else f"{value:.3g}" if value >= 0.001 else "< 0.001"
 
 
 def title(standings: Standings) -> str:
