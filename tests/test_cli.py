@@ -14,6 +14,7 @@ from rolit_env import Board, cli, make_agent, play_rounds
 from rolit_env.agents import AGENTS, RandomAgent
 from rolit_env.errors import OptionError, VariantError
 from rolit_env.perft import divide, perft
+from tests.commands import refused
 from tests.perft_table import read_perft
 
 PERFT = {(size, players): [1, *leaves] for size, players, leaves in read_perft()}
@@ -27,26 +28,6 @@ def rolit(*arguments, **settings):
     return subprocess.run(
         [sys.executable, "-m", "rolit_env", *arguments], capture_output=True, text=True, timeout=60, check=False, **settings
     )
-
-
-def refused(capsys, *arguments):
-    """Run a command line that must be refused and return what it complains about."""
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("rolit: ")
-    assert err.count("\n") == 1
-    assert err.endswith("\n")
-    assert "usage:" not in err
-    return err
-
-
-@pytest.fixture(autouse=True)
-def plain_terminal(monkeypatch):
-    """Keep the wishes of whoever runs the tests away from the screens in them."""
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture

@@ -14,14 +14,6 @@ from rolit_env.play import play_round, seat_agents, show_board
 from rolit_env.variant import all_variants, variant
 
 
-@pytest.fixture(autouse=True)
-def plain_terminal(monkeypatch):
-    """Keep the wishes of whoever runs the tests away from the screens in them."""
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 class Person:
     """Types the first legal cell, with something else before it now and then."""
 

@@ -15,6 +15,7 @@ from rolit_env.anchors import ANCHORS, anchor_ratings, rate_anchors, rating_sett
 from rolit_env.errors import AgentError
 from rolit_env.tournament import play_tournament
 from rolit_env.variant import all_variants, variant
+from tests.commands import refused
 
 
 class Careful(PositionalAgent):
@@ -46,15 +47,6 @@ class Hopeless(Agent):
 
 
 HERE = __name__
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("rolit: ")
-    assert err.count("\n") == 1
-    return err
 
 
 # Code of users.

@@ -13,14 +13,6 @@ from rolit_env.record import read_records, write_records
 from tests.test_record import made, made_match
 
 
-@pytest.fixture(autouse=True)
-def plain_terminal(monkeypatch):
-    """Keep the wishes of whoever runs the tests away from the screens in them."""
-    monkeypatch.setenv("COLUMNS", "80")
-    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def record():
     return made(

@@ -18,6 +18,7 @@ from rolit_env.report import page, screen, write_reports
 from rolit_env.report.words import interval
 from rolit_env.standings import make_standings
 from rolit_env.tournament import Settings, play_tournament
+from tests.commands import refused
 
 ODD = 'a <b> & "c"'
 """A name that a page must not take for anything else."""
@@ -208,26 +209,19 @@ def test_the_command_makes_it_again_from_the_rounds(folder: Path, capsys: pytest
 def test_what_is_no_tournament_is_refused_in_one_line(
     folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def refused(*arguments: str) -> str:
-        assert cli.main(arguments) == 2
-        out, err = capsys.readouterr()
-        assert out == ""
-        assert err.count("\n") == 1
-        return err
-
-    assert "holds no tournament: there is no" in refused("report", str(tmp_path))
-    assert "holds no tournament: there is no" in refused("report", "nowhere")
+    assert "holds no tournament: there is no" in refused(capsys, "report", str(tmp_path))
+    assert "holds no tournament: there is no" in refused(capsys, "report", "nowhere")
     (tmp_path / "settings.json").write_text("{")
-    assert "can't be read" in refused("report", str(tmp_path))
+    assert "can't be read" in refused(capsys, "report", str(tmp_path))
     for text in ("[]", "{}", '{"settings": {}}', '{"settings": []}', '{"settings": {"agents": ["random"], "openings": 3}}'):
         (tmp_path / "settings.json").write_text(text)
-        assert "holds no tournament: " in refused("report", str(tmp_path))
+        assert "holds no tournament: " in refused(capsys, "report", str(tmp_path))
     (tmp_path / "settings.json").write_bytes((folder / "settings.json").read_bytes())
-    assert "no openings yet that all 4 groups have played" in refused("report", str(tmp_path))
+    assert "no openings yet that all 4 groups have played" in refused(capsys, "report", str(tmp_path))
     (tmp_path / "results.jsonl").write_text("{}\n")
-    assert "line 1 of" in refused("report", str(tmp_path))
+    assert "line 1 of" in refused(capsys, "report", str(tmp_path))
     (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
     for text in ("x\n", '{"group": 0, "seconds": [1], "moves": []}\n', "[]\n"):
         (tmp_path / "timings.jsonl").write_text(text)
-        assert "line 1 of" in refused("report", str(tmp_path))
-    assert "required: DIR" in refused("report")
+        assert "line 1 of" in refused(capsys, "report", str(tmp_path))
+    assert "required: DIR" in refused(capsys, "report")

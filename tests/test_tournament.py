@@ -28,6 +28,7 @@ from rolit_env.tournament import (
     read_config,
     read_timings,
 )
+from tests.commands import refused
 
 QUICK = Settings({name: name for name in ("random", "greedy", "positional")}, 23, size=4, openings_at_once=4)
 
@@ -35,15 +36,6 @@ QUICK = Settings({name: name for name in ("random", "greedy", "positional")}, 23
 def played(settings: Settings, folder: Path, **options: Any) -> bytes:
     play_tournament(settings, folder, **options)
     return (folder / "results.jsonl").read_bytes()
-
-
-def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(arguments) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith("rolit: ")
-    assert err.count("\n") == 1
-    return err
 
 
 # Who plays what.
