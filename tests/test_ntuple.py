@@ -30,11 +30,11 @@ from rolit_env.search.ntuple import (
 )
 from rolit_env.search.small_board import small_board
 from rolit_env.symmetry import cell_permutations, transform_words
-from rolit_env.variant import all_variants, variant
+from rolit_env.variant import COLORS, all_variants, variant
 from training import ntuple as ntuple_module
 from training import release as release_module
 from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
-from training.td import Tables, Workers, make_workspace, mirror_twins
+from training.td import Tables, Workers, _most_or_fewest, make_workspace, mirror_twins
 from training.td import play_rounds as play_and_learn
 
 TINY = NTupleConfig(size=4, minutes=0, turns=12 * 2 * 400, rounds=100, evaluate_every=0)
@@ -87,7 +87,7 @@ def test_numbers_are_contents_in_base_3(chosen):
                         lane += 1
 
 
-def test_features_are_capturing_cells_of_both_and_empty_cells():
+def test_features_are_capturing_cells_and_empty_cells_and_few_balls():
     board = Board(8, 4, "red")
     board.push("f4")  # yellow, who moves, can capture nothing; red could go on
     batch = GameBatch.from_boards([board])
@@ -99,8 +99,18 @@ def test_features_are_capturing_cells_of_both_and_empty_cells():
             capturing = [cell for cell in range(64) if not (own | others) >> cell & 1 and captures(own, others, cell)]
             counts.append(len(capturing))
         found = numbers_of(batch, seat)[0]
-        assert (int(found[0]), int(found[1])) == (counts[0] * 32 + counts[1], 59)
+        balls = [board.words[color].bit_count() for color in (mine, rival)]
+        assert found[:2].tolist() == [counts[0] * 32 + counts[1], 59 * 64 + balls[0] * 8 + balls[1]]
     assert numbers_of(batch, 0)[0][0] // 32 == 0
+
+
+def test_more_than_seven_balls_count_as_seven():
+    batch = positions(8, 2, 16, games=100)
+    view = batch.view().tolist()
+    for (other, own, *_), second in zip(view, numbers_of(batch, 0)[:, 1].tolist(), strict=True):
+        assert second == 44 * 64 + min(own.bit_count(), 7) * 8 + min(other.bit_count(), 7)
+    assert any(min(words[0].bit_count(), words[1].bit_count()) < 7 for words in view)
+    assert any(min(words[0].bit_count(), words[1].bit_count()) > 7 for words in view)
 
 
 def captures(own, others, cell):
@@ -190,22 +200,62 @@ def test_many_threads_learn_as_one_does():
 
 
 def test_results_count_less_the_earlier_a_turn_is():
-    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, td_lambda=0.7, exact=0)
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, lopsided=0.0, learning_rate=0.0, td_lambda=0.7, exact=0)
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 20, learner.states[0], make_workspace(learner.tables, learner.course))
     # All values are a half, and stay so, so that errors come from results alone: a half for each round that was not drawn.
-    by_empty_cells = learner.tables.errors[:, 0, learner.ntuples.layout.offsets[1] :, 1][:, :12].sum(axis=0)
+    by_empty_cells = errors_by_empty_cells(learner)[..., 1].sum(axis=0)[:12]
     assert by_empty_cells[0] in np.arange(1, 21) / 2
     np.testing.assert_allclose(by_empty_cells, by_empty_cells[0] * 0.7 ** np.arange(12), rtol=1e-5)
 
 
 def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
     # All of 4x4 is solved after the first turn: under best play the second player wins, whatever red begins with.
-    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, learning_rate=0.0, exact=11)
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, lopsided=0.0, learning_rate=0.0, exact=11)
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_workspace(learner.tables, learner.course))
     assert small_board().values[0].max() < 0
-    assert learner.tables.errors[0, 0, learner.ntuples.layout.offsets[1] + 11, 0] == pytest.approx(30 * -0.5)
+    assert errors_by_empty_cells(learner)[0, 11, 0] == pytest.approx(30 * -0.5)
+
+
+def errors_by_empty_cells(learner):
+    """Return the sums of errors, and of their sizes, by phase and number of empty cells, of the seat that has just moved."""
+    errors = learner.tables.errors[:, 0, learner.ntuples.layout.offsets[1] :][:, : 64 * 64]
+    return errors.reshape(-1, 64, 64, 2).sum(axis=2)
+
+
+@kernel
+def most_or_fewest(view, legal, most, rules, kept, after):
+    for game in range(view.shape[0]):
+        kept[game] = _most_or_fewest(view[game], legal[game], most, rules, after)
+
+
+@pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
+def test_lopsided_turns_take_the_most_balls_or_the_fewest(chosen):
+    batch = positions(chosen.size, chosen.players, chosen.plies // 2)
+    rules = NTupleLearner.fresh(NTupleConfig(size=chosen.size, players=chosen.players)).course.rules
+    for most in (True, False):
+        kept = np.zeros(len(batch), np.uint64)
+        most_or_fewest(batch.view(), batch.legal, most, rules, kept, np.zeros(4, np.uint64))
+        for game in range(len(batch)):
+            board = batch.board(game)
+            balls = {}
+            for cell in board.legal_moves:
+                after = board.copy()
+                after.push(cell)
+                balls[cell] = after.words[COLORS.index(board.color_to_move)].bit_count()
+            wanted = (max if most else min)(balls.values())
+            assert kept[game] == sum(1 << cell for cell in balls if balls[cell] == wanted)
+
+
+def test_lopsided_rounds_teach_how_to_play_on_without_balls():
+    met = {}
+    for lopsided in (0.0, 1.0):
+        learner = NTupleLearner.fresh(NTupleConfig(size=8, workers=1, lopsided=lopsided))
+        play_and_learn(learner.tables, learner.course, 100, learner.states[0], make_workspace(learner.tables, learner.course))
+        errors = learner.tables.errors[:, 0, learner.ntuples.layout.offsets[1] :][:, : 64 * 64]
+        met[lopsided] = (errors.reshape(-1, 64, 8, 8, 2)[..., 0, 1] > 0).sum()  # the next mover has no ball
+    assert met[1.0] > met[0.0]
 
 
 @pytest.mark.parametrize(("size", "players", "share"), [(6, 2, 0.93), (6, 4, 0.55)])
@@ -272,6 +322,7 @@ def test_damaged_runs_are_refused(tmp_path: Path):
         ({"tuples": ("a1 b2",) * 40}, "too many placements"),
         ({"workers": 0}, "workers=0 is out of range"),
         ({"explore": 1.5}, "explore=1.5 is out of range"),
+        ({"lopsided": -0.1}, "lopsided=-0.1 is out of range"),
         ({"size": 4, "players": 3}, "no variant"),
     ],
 )

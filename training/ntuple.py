@@ -32,7 +32,7 @@ from training.run import Run, read_checkpoint
 from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
-FORMAT = "rolit-ntuple-run-2"
+FORMAT = "rolit-ntuple-run-3"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +46,8 @@ class NTupleConfig(RunConfig):
         workers: Threads, each learning on a copy of the tables; more of them, or fewer, give another run.
         rounds: Rounds of each worker before what they learnt is put together.
         opening_share: Each round starts with uniformly random turns, none to this part of all: diversity.
+        lopsided: Part of the rounds in which one seat then takes the most balls that it can, and the others the fewest, for up
+            to half of the round: so play without any balls is learnt too, which good players hardly ever come to.
         explore: Chance of a random turn after those.
         td_lambda: How far later values count beside the next one: 0 not at all, 1 leaves the result alone.
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
@@ -62,6 +64,7 @@ class NTupleConfig(RunConfig):
     workers: int = 2
     rounds: int = 500
     opening_share: float = 0.2
+    lopsided: float = 0.2
     explore: float = 0.1
     td_lambda: float = 0.5
     learning_rate: float = 20.0
@@ -76,6 +79,7 @@ class NTupleConfig(RunConfig):
             ("workers", 1, 256),
             ("rounds", 1, None),
             ("opening_share", 0, 0.9),
+            ("lopsided", 0, 1),
             ("explore", 0, 1),
             ("td_lambda", 0, 1),
             ("learning_rate", 0, None),
@@ -135,6 +139,7 @@ class NTupleLearner(Run):
             size=config.size,
             players=config.players,
             opening_turns=config.opening_turns,
+            lopsided=config.lopsided,
             explore=config.explore,
             td_lambda=config.td_lambda,
             learning_rate=config.learning_rate,

@@ -64,6 +64,7 @@ class Rules(NamedTuple):
         size: Side of the board, n.
         players: Number of players, P.
         opening_turns: The most random turns that a round starts with.
+        lopsided: The part of rounds in which one seat then takes the most balls that it can, and the others the fewest.
         explore: Chance of a random turn after those.
         td_lambda: λ.
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
@@ -75,6 +76,7 @@ class Rules(NamedTuple):
     size: int
     players: int
     opening_turns: int
+    lopsided: float
     explore: float
     td_lambda: float
     learning_rate: float
@@ -315,18 +317,40 @@ def play_rounds(tables: Tables, course: Course, rounds: int, state: Words, works
 
 
 @register_jitable
+def _most_or_fewest(words: Any, legal: Any, most: Any, rules: Rules, after: Any) -> Any:
+    """Return those of the legal cells, as a word, that leave the mover with the most balls, or with the fewest."""
+    kept, top = uint64(0), int64(-65)
+    while legal:
+        move = legal & (~legal + uint64(1))
+        legal ^= move
+        _after(words, select(move, uint64(0)), rules, after)
+        balls = int64(popcount(after[rules.players - 1]))  # from the next mover's side the last seat is the one that moved
+        score = balls if most else -balls
+        if score > top:
+            kept, top = uint64(0), score
+        if score == top:
+            kept |= move
+    return kept
+
+
+@register_jitable
 def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspace) -> None:
     tuples, phases, rules, words = course.tuples, course.phases, course.rules, workspace.words
     plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
     for row in range(4):
         words[row] = course.start[row]
     opening = int64(_random_part(state) * (rules.opening_turns + 1))
+    lopsided, taker = opening, int64(_random_part(state) * players)
+    if _random_part(state) < rules.lopsided:
+        lopsided += int64(_random_part(state) * plies / 2)
     for ply in range(plies):
         weights = tables.weights[phases[ply]]
         cell, _ = best_child(words, players, rules.size, tuples, weights[seats - 1], workspace.scratch)
         workspace.strayed[ply] = False
-        if ply < opening or _random_part(state) < rules.explore:
+        if ply < lopsided or _random_part(state) < rules.explore:
             legal = legal_cells(words[0], words[1] | words[2] | words[3], rules.size)
+            if opening <= ply < lopsided:
+                legal = _most_or_fewest(words, legal, ply % players == taker, rules, workspace.other_words)
             drawn = select(legal, uint64(_random_part(state) * popcount(legal)))
             if drawn != cell:
                 workspace.strayed[ply] = True

@@ -20,7 +20,7 @@ from rolit_env.search.evaluation import Evaluation, learnt
 from rolit_env.search.ntuple import TupleSet, choose_best, make_scratch, tuple_set
 from rolit_env.variant import Variant, variant
 
-FORMAT = "rolit-ntuple-1"
+FORMAT = "rolit-ntuple-2"
 
 TUPLES = {
     8: (

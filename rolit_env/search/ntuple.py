@@ -5,7 +5,7 @@ That number picks a weight from the tuple's table, and the weights of all tuples
 board in all eight symmetries, and all its placements share a table, so there are only as many tables as `TupleSet.tuples`.
 
 Two more tables say what cells near each other can't: one for the numbers of cells on which the seat and the next mover could
-capture, one for the number of empty cells.
+capture, one for the number of empty cells and how many balls both have, as long as they are few: who has none can't capture.
 
 A position is valued after a turn. The tables differ by phase of the round and by how soon the seat moves again; with two
 players only that of the seat that has just moved is kept, because the other's logit is the negative.
@@ -31,19 +31,22 @@ from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.children import BEFORE, seat_children, whole
-from rolit_env.search.position import capturing_cells, geometry_of, lowest, number
+from rolit_env.search.position import geometry_of, lowest, number
 from rolit_env.symmetry import cell_permutations
 
 LANES = 128
 """Numbers of a position at most, L: four vectors of 32, whose loops are unrolled."""
 
 FEATURE_LANES = 2
-"""Lanes that come before those of the tuples: capturing cells, and empty cells."""
+"""Lanes that come before those of the tuples: capturing cells, and empty cells with few balls."""
 
 MOST = 31
 """More capturing cells than this count as so many."""
 
-FEATURE_WEIGHTS = (MOST + 1) ** 2 + 64
+FEW = 7
+"""More balls than this count as so many."""
+
+FEATURE_WEIGHTS = (MOST + 1) ** 2 + 64 * (FEW + 1) ** 2
 """Weights in the tables of those two lanes, which come first."""
 
 LONGEST = 10
@@ -76,8 +79,8 @@ class Scratch(NamedTuple):
         rows: Where the words of a position stand after a turn, int64 [4].
         cells: Legal cells, uint64 [64].
         words: The positions after them, uint64 [4, 64].
-        numbers: uint16 [4, L]: those of a position, those before the turn, and how many capturing cells the seat and its
-            rival have after each turn.
+        numbers: uint16 [4, L]: those of a position, those before the turn, and for each turn the numbers of the first and of
+            the second lane after it.
         logits: float32 [64].
     """
 
@@ -165,13 +168,14 @@ def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -
         changed &= ~(uint64(15) << shift)
 
 
-@register_jitable
-def find_features(own: Any, rival: Any, occupied: Any, size: int, numbers: Any) -> None:
-    """Write the numbers of the first `FEATURE_LANES` lanes for a seat; `rival`: balls of the other seat that moves first."""
-    mine = min(popcount(capturing_cells(own, occupied ^ own, size)), uint64(MOST))
-    theirs = min(popcount(capturing_cells(rival, occupied ^ rival, size)), uint64(MOST))
-    numbers[0] = uint16(mine * uint64(MOST + 1) + theirs)
-    numbers[1] = uint16(int64(size * size) - int64(popcount(occupied)))
+@register_jitable(forceinline=True)
+def feature_numbers(own: Any, rival: Any, occupied: Any, size: int, g: Any) -> Any:
+    """Return the numbers of the first `FEATURE_LANES` lanes for a seat; `rival`: balls of the other seat that moves first."""
+    mine = min(popcount(rules.capturing_cells(own, occupied ^ own, g)), uint64(MOST))
+    theirs = min(popcount(rules.capturing_cells(rival, occupied ^ rival, g)), uint64(MOST))
+    empty = uint64(size * size) - popcount(occupied)
+    balls = min(popcount(own), uint64(FEW)) * uint64(FEW + 1) + min(popcount(rival), uint64(FEW))
+    return mine * uint64(MOST + 1) + theirs, empty * uint64((FEW + 1) ** 2) + balls
 
 
 @register_jitable(fastmath={"reassoc", "nsz"})  # or the sum would be taken one by one
@@ -215,31 +219,28 @@ def add_up_all(
 def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
     """Write what the logits of all positions after one have in common; arguments as in `add_up_all`."""
     last = words.shape[0] - 1
-    before, mine, theirs = numbers[1], numbers[2], numbers[3]
+    before, first, second = numbers[1], numbers[2], numbers[3]
     g = geometry_of(size)
     for at in range(whole(count)):  # in vector instructions
-        own, other = words[seat, at], words[rival, at]
         occupied = words[0, at] | words[1, at] | words[2, at] | words[last, at]
-        mine[at] = popcount(rules.capturing_cells(own, occupied ^ own, g))
-        theirs[at] = popcount(rules.capturing_cells(other, occupied ^ other, g))
+        first[at], second[at] = feature_numbers(words[seat, at], words[rival, at], occupied, size, g)
     had = words[seat, BEFORE]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     find_numbers(had, filled ^ had, tuples.digits, before)
-    before[1] = uint16(size * size - int64(popcount(filled)) - 1)
 
 
 @register_jitable
 def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Any) -> Any:
     """Return the logit in one of the positions that `prepare` has seen."""
     last = words.shape[0] - 1
-    found, before, mine, theirs = numbers[0], numbers[1], numbers[2], numbers[3]
+    found, before, first, second = numbers[0], numbers[1], numbers[2], numbers[3]
     had, own = words[seat, BEFORE], words[seat, child]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     move = (words[0, child] | words[1, child] | words[2, child] | words[last, child]) ^ filled
     change_numbers(before, move | (had & ~own), own & filled & ~had, tuples.digits, found)
     if not move & own:
         change_numbers(found, move, uint64(0), tuples.digits, found)
-    found[0] = min(mine[child], uint16(MOST)) * uint16(MOST + 1) + min(theirs[child], uint16(MOST))
+    found[0], found[1] = first[child], second[child]
     return add_up(found, tuples.offsets, weights)
 
 
@@ -253,7 +254,7 @@ def find_position(words: Any, seat: int, seats: int, size: int, tuples: TupleSet
     rival = words[1] if seats > 1 and seat == 0 else words[0]
     occupied = words[0] | words[1] | words[2] | words[3]
     find_numbers(own, occupied ^ own, tuples.digits, numbers)
-    find_features(own, rival, occupied, size, numbers)
+    numbers[0], numbers[1] = feature_numbers(own, rival, occupied, size, geometry_of(size))
 
 
 @register_jitable
