@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from numba import int64, uint64
 from numba.extending import register_jitable
 
@@ -22,6 +24,11 @@ VECTOR = 8
 
 BEFORE = 63
 """The column of the position before the turn. None has more than 56 children: 7 balls touch 56 cells, and 8 leave 56 empty."""
+
+
+def turn_rows(players: int) -> npt.NDArray[np.int64]:
+    """Return the rows of `seat_children` that show positions as the next mover sees them, int64 [4]."""
+    return np.array([players - 1, *(row for row in range(4) if row != players - 1)])
 
 
 @lean_kernel

@@ -1,8 +1,8 @@
 """The value of a position that is not at its end: positions from the mover's side come in, estimates go out, in ints.
 
 Two functions are all that searches know: `pair_value` for two players, `seat_values` for more, each with a twin that takes
-all positions after one at once, in vector instructions. What they go by is an `Evaluation`, arrays that a search passes on as
-they are.
+all positions after one at once, in vector instructions, and another that only guesses. What they go by is an `Evaluation`,
+arrays that a search passes on as they are.
 Values are to be compared with each other only, and only at one and the same number of empty cells; results at the end of a
 round are another thing, and the two never meet in one search.
 
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint64
+from numba import int64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, cells_of, popcount
@@ -35,7 +35,6 @@ from rolit_env.search.ntuple import (
     LANES,
     TupleSet,
     add_up,
-    add_up_all,
     child_logit,
     find_position,
     prepare,
@@ -72,7 +71,6 @@ class Evaluation(NamedTuple):
         tuples: How they lie on the board.
         phases: The phase of a position with so many empty cells, int64 [n·n + 1].
         numbers: Scratch, uint16 [4, L]: searches in different threads need an evaluation each.
-        logits: Scratch, float32 [4, 64].
     """
 
     weights: Any
@@ -80,16 +78,14 @@ class Evaluation(NamedTuple):
     tuples: TupleSet
     phases: Any
     numbers: Any
-    logits: Any
 
     def fresh(self) -> Evaluation:
         """Return the same for another search."""
-        numbers, logits = _make_scratch()
-        return self._replace(numbers=numbers, logits=logits)
+        return self._replace(numbers=_make_scratch())
 
 
-def _make_scratch() -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.float32]]:
-    return np.empty((4, LANES), np.uint16), np.empty((4, 64), np.float32)
+def _make_scratch() -> npt.NDArray[np.uint16]:
+    return np.empty((4, LANES), np.uint16)
 
 
 @cache
@@ -123,7 +119,7 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
         np.zeros((0, 1, 1), np.float32),
         tuple_set((), size),
         np.zeros(size * size + 1, np.int64),
-        *_make_scratch(),
+        _make_scratch(),
     )
 
 
@@ -133,7 +129,7 @@ def learnt(
     """Return an evaluation by n-tuple tables, float32 [H, R, W], with the phase of each turn of a round, int64 [n·n − 4]."""
     # The last turn left no cell empty, the one before left one; positions before any turn count to the first.
     phases = np.pad(phase_of_turn[::-1], (0, size * size + 1 - len(phase_of_turn)), mode="edge")
-    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, *_make_scratch())
+    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, _make_scratch())
 
 
 @cache
@@ -178,17 +174,9 @@ def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: i
 
 
 @register_jitable
-def _share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
-    return win_share(_logit(own, following, third, fourth, seat, size, evaluation))
-
-
-@register_jitable
-def _phase(words: Any, size: int, evaluation: Any) -> Any:
-    """Return the phase of positions with one number of empty cells, uint64 [4, 64]."""
-    occupied = uint64(0)
-    for row in range(words.shape[0]):
-        occupied |= words[row, 0]
-    return evaluation.phases[size * size - int64(popcount(occupied))]
+def seat_share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
+    """Return by n-tuples what `seat_values` has for a seat, int64."""
+    return int64(SHARE * win_share(_logit(own, following, third, fourth, seat, size, evaluation)))
 
 
 @register_jitable
@@ -271,14 +259,14 @@ def _pair_value(own: Any, other: Any, neutral: Any, weights: Any, board: Any) ->
 def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int, size: int, evaluation: Any) -> Any:
     """Return the value of a position for each seat of three or four, four int64: the mover's first; without a player 0.
 
-    They are the win shares that seats can expect, of `SHARE` in all.
+    They are the win shares that seats can expect: of `SHARE` in all by hand, and by tables each as the seat's own ones say.
     """
     if evaluation.tables.shape[0]:
-        return _parts(
-            _share(own, following, third, fourth, 0, size, evaluation),
-            _share(own, following, third, fourth, 1, size, evaluation),
-            _share(own, following, third, fourth, 2, size, evaluation),
-            _share(own, following, third, fourth, 3, size, evaluation) if players == 4 else 0.0,
+        return (
+            seat_share(own, following, third, fourth, 0, size, evaluation),
+            seat_share(own, following, third, fourth, 1, size, evaluation),
+            seat_share(own, following, third, fourth, 2, size, evaluation),
+            seat_share(own, following, third, fourth, 3, size, evaluation) if players == 4 else int64(0),
         )
     weights = evaluation.weights[size * size - int64(popcount(own | following | third | fourth))]
     if size == 8:
@@ -299,16 +287,32 @@ def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation
         evaluation: To go by.
         values: int64 [4, 64], the mover's first.
     """
-    if evaluation.tables.shape[0]:
-        tables, logits = evaluation.tables[_phase(words, size, evaluation)], evaluation.logits
-        for seat in range(players):
-            rival = 1 if seat == 0 else 0
-            add_up_all(words, count, seat, rival, size, evaluation.tuples, tables[seat], evaluation.numbers, logits[seat])
-        for at in range(count):
-            first, second, next_one = win_share(logits[0, at]), win_share(logits[1, at]), win_share(logits[2, at])
-            last = win_share(logits[3, at]) if players == 4 else 0.0
-            values[0, at], values[1, at], values[2, at], values[3, at] = _parts(first, second, next_one, last)
+    if not evaluation.tables.shape[0]:
+        many_seat_guesses(words, count, players, size, evaluation, values)
         return
+    for seat in range(players):
+        prepare_seat(words, count, seat, size, evaluation)
+        for at in range(count):
+            values[seat, at] = prepared_share(words, at, seat, size, evaluation)
+
+
+@register_jitable
+def prepare_seat(words: Any, count: Any, seat: Any, size: int, evaluation: Any) -> None:
+    """Prepare n-tuples for `prepared_share`."""
+    prepare(words, count, seat, 1 if seat == 0 else 0, size, evaluation.tuples, evaluation.numbers)
+
+
+@register_jitable
+def prepared_share(words: Any, child: Any, seat: Any, size: int, evaluation: Any) -> Any:
+    """Return by n-tuples what `seat_values` has for a seat in one of the prepared positions."""
+    occupied = words[0, child] | words[1, child] | words[2, child] | words[3, child]
+    weights = evaluation.tables[evaluation.phases[size * size - int64(popcount(occupied))], seat]
+    return int64(SHARE * win_share(child_logit(words, child, seat, evaluation.tuples, weights, evaluation.numbers)))
+
+
+@lean_kernel
+def many_seat_guesses(words: Any, count: Any, players: int, size: int, evaluation: Any, values: Any) -> None:
+    """Write what the evaluation made by hand says, which costs little and is good enough for the order of moves."""
     count = whole(count)
     weights = evaluation.weights[size * size - int64(popcount(words[0, 0] | words[1, 0] | words[2, 0] | words[3, 0]))]
     if size == 8:

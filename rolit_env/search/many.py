@@ -22,10 +22,18 @@ from numba import int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import popcount
-from rolit_env.kernel import kernel, lean_kernel
+from rolit_env.kernel import lean_kernel
 from rolit_env.search import solver
-from rolit_env.search.children import seat_children
-from rolit_env.search.evaluation import SHARE, many_seat_values
+from rolit_env.search.children import seat_children, turn_rows
+from rolit_env.search.evaluation import (
+    SHARE,
+    many_seat_guesses,
+    many_seat_values,
+    prepare_seat,
+    prepared_share,
+    seat_share,
+    seat_values,
+)
 from rolit_env.search.position import empty_count
 from rolit_env.search.solver import make_memory, seat_balls, solve_many
 
@@ -46,8 +54,8 @@ class Memory(NamedTuple):
         words: The positions after them, uint64 [64, 3, 4, 64].
         values: Their values, int64 [64, 3, 4, 64].
         order: In which order they are tried, int64 [64, 192].
-        turn: The rows that the words of the mover and the others go to in a turn, int64 [4], as the next mover is first.
-        reply: Those when number k moves and nobody's place changes, int64 [4, 4].
+        turns: `turn_rows` for each number of players, int64 [5, 4].
+        replies: The rows that positions go to when number k moves and nobody's place changes, int64 [4, 4].
         control: int64 [3]; another thread may write to `STOP` and read `NODES`.
         solver: Of the exact search.
     """
@@ -56,8 +64,8 @@ class Memory(NamedTuple):
     words: Any
     values: Any
     order: Any
-    turn: Any
-    reply: Any
+    turns: Any
+    replies: Any
     control: Any
     solver: Any
 
@@ -69,14 +77,14 @@ def seat_memory() -> Memory:
         words=np.zeros((64, 3, 4, 64), np.uint64),
         values=np.zeros((64, 3, 4, 64), np.int64),
         order=np.zeros((64, 192), np.int64),
-        turn=np.zeros(4, np.int64),
-        reply=np.array([[mover, *(row for row in range(4) if row != mover)] for mover in range(4)], np.int64),
+        turns=np.array([turn_rows(max(players, 1)) for players in range(5)]),
+        replies=np.array([[mover, *(row for row in range(4) if row != mover)] for mover in range(4)], np.int64),
         control=np.array([0, 0, INFINITE], np.int64),
         solver=make_memory(),
     )
 
 
-@kernel
+@lean_kernel
 def search_seats(
     view: Any,
     players: int,
@@ -108,7 +116,6 @@ def search_seats(
         depths: The depth of the last search that was finished, int64 [B].
         nodes: Positions looked at, int64 [B].
     """
-    memory.turn[:] = memory.reply[players - 1]  # for which a lean kernel would not do
     for at in range(view.shape[0]):
         own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
         left = empty_count(own, following, third, fourth, size)
@@ -152,10 +159,13 @@ def _root(
     mine = int64(players - 1)  # where the mover is when the next seat moves
     cells, words, guesses, order = memory.cells[depth, 0], memory.words[depth, 0], memory.values[depth, 0], memory.order[depth]
     stays = method == BEST_REPLY and depth > 1
-    rows = memory.reply[0] if stays else memory.turn
+    rows = memory.replies[0] if stays else memory.turns[players]
     count = seat_children(own, following, third, fourth, rows, size, cells, words)
     memory.control[NODES] += 1
-    many_seat_values(words, count, players, size, evaluation, guesses)
+    if depth == 1:
+        many_seat_values(words, count, players, size, evaluation, guesses)
+    else:
+        many_seat_guesses(words, count, players, size, evaluation, guesses)
     for child in range(count):
         order[child] = child if method == MAXN else (-guesses[0 if stays else mine, child] << 8) | child
     if method != MAXN:
@@ -275,39 +285,45 @@ def _paranoid(
         return int64(0)
     memory.control[NODES] += 1
     cells, words, values, order = memory.cells[depth, 0], memory.words[depth, 0], memory.values[depth, 0], memory.order[depth]
-    count = seat_children(own, following, third, fourth, memory.turn, size, cells, words)
+    count = seat_children(own, following, third, fourth, memory.turns[players], size, cells, words)
     sign = int64(1) if root == 0 else int64(-1)
     root = int64(players - 1) if root == 0 else root - 1
-    if depth == 1:
-        memory.control[NODES] += count
-        if left == 1:
-            return _payoff(words, 0, root, players)
-    many_seat_values(words, count, players, size, evaluation, values)
+    if left == 1:
+        memory.control[NODES] += 1
+        return _payoff(words, 0, root, players)
+    many_seat_guesses(words, count, players, size, evaluation, values)
     best = int64(-INFINITE)
-    if depth == 1:
+    if depth == 1 and not evaluation.tables.shape[0]:
+        memory.control[NODES] += count
         for child in range(count):
             best = max(best, sign * values[root, child])
         return sign * best
     for child in range(count):
         order[child] = (-sign * values[root, child] << 8) | child
     _sort(order, count)
+    if depth == 1:
+        prepare_seat(words, count, root, size, evaluation)
     for at in range(count):
         child = order[at] & 255
-        value = _paranoid(
-            words[0, child],
-            words[1, child],
-            words[2, child],
-            words[3, child],
-            root,
-            depth - 1,
-            alpha,
-            beta,
-            left - 1,
-            players,
-            size,
-            evaluation,
-            memory,
-        )
+        if depth == 1:  # dear ones, so one at a time
+            memory.control[NODES] += 1
+            value = prepared_share(words, child, root, size, evaluation)
+        else:
+            value = _paranoid(
+                words[0, child],
+                words[1, child],
+                words[2, child],
+                words[3, child],
+                root,
+                depth - 1,
+                alpha,
+                beta,
+                left - 1,
+                players,
+                size,
+                evaluation,
+                memory,
+            )
         best = max(best, sign * value)
         if sign > 0:
             alpha = max(alpha, value)
@@ -342,11 +358,11 @@ def _best_reply(
     sign, mine, total = int64(1), int64(0), int64(0)
     best = int64(-INFINITE)
     if reply == 0:
-        rows = memory.reply[0]
+        rows = memory.replies[0]
         if depth == 1:  # at a leaf the next seat moves
-            rows, mine = memory.turn, int64(players - 1)
+            rows, mine = memory.turns[players], int64(players - 1)
         total = seat_children(own, following, third, fourth, rows, size, memory.cells[depth, 0], memory.words[depth, 0])
-        many_seat_values(memory.words[depth, 0], total, players, size, evaluation, memory.values[depth, 0])
+        many_seat_guesses(memory.words[depth, 0], total, players, size, evaluation, memory.values[depth, 0])
         for child in range(total):
             order[child] = (-memory.values[depth, 0, mine, child] << 8) | child
     else:
@@ -357,18 +373,19 @@ def _best_reply(
                 memory.words[depth, mover - 1],
                 memory.values[depth, mover - 1],
             )
-            rows = memory.reply[mover]
+            rows = memory.replies[mover]
             if mover == 1:
                 count = seat_children(following, own, third, fourth, rows, size, cells, words)
             elif mover == 2:
                 count = seat_children(third, own, following, fourth, rows, size, cells, words)
             else:
                 count = seat_children(fourth, own, following, third, rows, size, cells, words)
-            many_seat_values(words, count, players, size, evaluation, values)
+            many_seat_guesses(words, count, players, size, evaluation, values)
             for child in range(count):
                 order[total + child] = (values[0, child] << 8) | (64 * (mover - 1) + child)
             total += count
-    if depth == 1:
+    by_tables = evaluation.tables.shape[0] > 0 and left > 1
+    if depth == 1 and not by_tables:
         memory.control[NODES] += total
         for at in range(total):
             group, child = (order[at] & 255) >> 6, order[at] & 63
@@ -381,21 +398,25 @@ def _best_reply(
     for at in range(total):
         group, child = (order[at] & 255) >> 6, order[at] & 63
         words = memory.words[depth, group]
-        value = _best_reply(
-            words[0, child],
-            words[1, child],
-            words[2, child],
-            words[3, child],
-            1 - reply,
-            depth - 1,
-            alpha,
-            beta,
-            left - 1,
-            players,
-            size,
-            evaluation,
-            memory,
-        )
+        if depth == 1:  # dear ones, so one at a time
+            memory.control[NODES] += 1
+            value = seat_share(words[0, child], words[1, child], words[2, child], words[3, child], mine, size, evaluation)
+        else:
+            value = _best_reply(
+                words[0, child],
+                words[1, child],
+                words[2, child],
+                words[3, child],
+                1 - reply,
+                depth - 1,
+                alpha,
+                beta,
+                left - 1,
+                players,
+                size,
+                evaluation,
+                memory,
+            )
         best = max(best, sign * value)
         if sign > 0:
             alpha = max(alpha, value)
@@ -425,19 +446,28 @@ def _maxn(
         return zero, zero, zero, zero
     memory.control[NODES] += 1
     words, values = memory.words[depth, 0], memory.values[depth, 0]
-    count = seat_children(own, following, third, fourth, memory.turn, size, memory.cells[depth, 0], words)
+    count = seat_children(own, following, third, fourth, memory.turns[players], size, memory.cells[depth, 0], words)
     mine = int64(players - 1)
+    by_tables = evaluation.tables.shape[0] > 0 and left > 1
     if depth == 1:
         memory.control[NODES] += count
         if left == 1:
             for seat in range(players):
                 values[seat, 0] = _payoff(words, 0, seat, players)
+        elif by_tables:  # dear ones, so those of the other seats only where they count
+            prepare_seat(words, count, mine, size, evaluation)
+            for child in range(count):
+                values[mine, child] = prepared_share(words, child, mine, size, evaluation)
         else:
             many_seat_values(words, count, players, size, evaluation, values)
         chosen = 0
         for child in range(1, count):
             if values[mine, child] > values[mine, chosen]:
                 chosen = child
+        if by_tables:
+            values[0, chosen], values[1, chosen], values[2, chosen], values[3, chosen] = seat_values(
+                words[0, chosen], words[1, chosen], words[2, chosen], words[3, chosen], players, size, evaluation
+            )
         fourth_value = values[2, chosen] if players == 4 else zero
         return values[mine, chosen], values[0, chosen], values[1, chosen], fourth_value
     best, second, third_value, last = int64(-INFINITE), zero, zero, zero
@@ -460,16 +490,15 @@ def _maxn(
     return best, second, third_value, last
 
 
-@kernel
+@lean_kernel
 def solve_seats(view: Any, players: int, size: int, memory: Any, best: Any, values: Any, depths: Any, nodes: Any) -> None:
     """Search positions to the end of the round by max^n, with the exact solver and without a limit; arguments as above."""
-    memory.turn[:] = memory.reply[players - 1]  # for which a lean kernel would not do
     for at in range(view.shape[0]):
         own, following, third, fourth = view[at, 0], view[at, 1], view[at, 2], view[at, 3]
         left = empty_count(own, following, third, fourth, size)
         memory.solver[solver.NODES] = 0
         cells, words, balls = memory.cells[left, 0], memory.words[left, 0], memory.values[left, 0, 0]
-        count = seat_children(own, following, third, fourth, memory.turn, size, cells, words)
+        count = seat_children(own, following, third, fourth, memory.turns[players], size, cells, words)
         top, word = int64(-1), uint64(0)
         for child in range(count):
             counts = solve_many(

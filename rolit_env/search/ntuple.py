@@ -30,7 +30,7 @@ from rolit_env.bits import popcount
 from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
-from rolit_env.search.children import BEFORE, seat_children, whole
+from rolit_env.search.children import BEFORE, seat_children, turn_rows, whole
 from rolit_env.search.position import geometry_of, lowest, number
 from rolit_env.symmetry import cell_permutations
 
@@ -93,9 +93,8 @@ class Scratch(NamedTuple):
 
 def make_scratch(players: int) -> Scratch:
     """Return scratch for a number of players."""
-    mine = players - 1
     return Scratch(
-        np.array([mine, *(row for row in range(4) if row != mine)]),
+        turn_rows(players),
         np.zeros(64, np.uint64),
         np.zeros((4, 64), np.uint64),
         np.zeros((4, LANES), np.uint16),
