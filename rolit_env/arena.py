@@ -7,7 +7,7 @@ of agents to seats plays the same openings.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import permutations
 from typing import Any
@@ -19,10 +19,10 @@ from rolit_env.agents import Agent, make_agent
 from rolit_env.batch import GameBatch
 from rolit_env.errors import OptionError
 from rolit_env.payoffs import win_shares
+from rolit_env.record import Recorder, RoundRecord
 from rolit_env.variant import Variant, starter_color, variant
 
 Shares = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 OPENINGS_AT_ONCE = 1024
 """Openings played side by side: enough to keep batched agents busy, few enough for caches and for progress."""
@@ -101,27 +101,30 @@ def check_opening(chosen: Variant, opening_turns: int, starter: str, seed: int) 
         starter_color(starter, chosen)
 
 
-def make_openings(count: int, chosen: Variant, opening_turns: int, starter: str, rng: np.random.Generator) -> GameBatch:
-    """Return so many rounds after so many uniformly random turns."""
-    start = GameBatch(count, size=chosen.size, players=chosen.players, starter=starter, seed=rng)
+def make_openings(count: int, chosen: Variant, opening_turns: int, starter: str, rng: np.random.Generator) -> Recorder:
+    """Return so many rounds after so many uniformly random turns, recorded, which costs a byte a turn."""
+    recorder = Recorder(GameBatch(count, size=chosen.size, players=chosen.players, starter=starter, seed=rng))
     for _ in range(opening_turns):
-        start.step(start.random_actions(rng))
-    return start
+        actions = recorder.games.random_actions(rng)
+        recorder.games.step(actions)
+        recorder.add(actions)
+    return recorder
 
 
 def play_seated(
-    agents: Sequence[Agent], seats: Sequence[int], start: GameBatch, rng: np.random.Generator, seconds: Shares | None = None
-) -> Counts:
-    """Play rounds to their end and return the balls of each seat, int64 [B, P].
+    agents: Sequence[Agent], seats: Sequence[int], opening: Recorder, rng: np.random.Generator, seconds: Shares | None = None
+) -> Recorder:
+    """Play rounds to their end and return them, recorded.
 
     Args:
         agents: The agents, N of them.
         seats: Which of them sits in each seat, P numbers.
-        start: The rounds so far, left as they are.
+        opening: The rounds so far, left as they are.
         rng: All the agents' chance.
         seconds: The time that each agent takes to choose is added here, float64 [N].
     """
-    games = start.copy()
+    games = opening.games.copy()
+    recorder = opening.copy(games)
     while not games.done:
         number = seats[games.seat]
         began = time.perf_counter()
@@ -129,7 +132,8 @@ def play_seated(
         if seconds is not None:
             seconds[number] += time.perf_counter() - began
         games.step(actions)
-    return games.seat_counts()
+        recorder.add(actions)
+    return recorder
 
 
 def play_rounds(
@@ -142,6 +146,7 @@ def play_rounds(
     opening_turns: int = 4,
     starter: str = "random",
     progress: Callable[[int, int], None] | None = None,
+    record: Callable[[Iterator[RoundRecord]], None] | None = None,
 ) -> ArenaResult:
     """Play rounds between agents in lockstep batches, every assignment of agents to seats from the same openings.
 
@@ -155,6 +160,7 @@ def play_rounds(
         opening_turns: Uniformly random turns at the start, the same for all assignments.
         starter: A colour, or `random`: drawn for each opening.
         progress: Called with rounds played and rounds in all, now and then.
+        record: Called with records of the rounds each time that some have been played; see `rolit_env.record`.
 
     Raises:
         VariantError: for a variant that does not exist, or that an agent can't play.
@@ -182,10 +188,14 @@ def play_rounds(
         count = min(OPENINGS_AT_ONCE, openings - first)
         # One stream for each chunk and assignment, so that a game depends on nothing played before it.
         opening_rng, *agent_rngs = np.random.default_rng([seed, first]).spawn(1 + len(assignments))
-        start = make_openings(count, chosen, opening_turns, starter, opening_rng)
+        opening = make_openings(count, chosen, opening_turns, starter, opening_rng)
         shares = np.zeros((count, len(agents), players))  # of each opening, summed over the assignments
         for seats, rng in zip(assignments, agent_rngs, strict=True):
-            counts = play_seated(seated, seats, start, rng)
+            recorder = play_seated(seated, seats, opening, rng)
+            if record:
+                names = [seated[number].name for number in seats]
+                record(recorder.records(names, opening_turns=opening_turns, seed=seed))
+            counts = recorder.games.seat_counts()
             won = win_shares(counts)
             for seat, agent_number in enumerate(seats):
                 shares[:, agent_number, seat] += won[:, seat]

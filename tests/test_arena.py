@@ -15,6 +15,7 @@ from rolit_env.agents import Agent, RandomAgent, make_agent
 from rolit_env.arena import ArenaResult, play_rounds, seat_assignments
 from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError, OptionError, VariantError
+from rolit_env.record import RoundRecord
 from rolit_env.variant import COLORS, Variant
 from tests.oracle import PLAYING, VARIANTS, Oracle
 
@@ -251,6 +252,21 @@ def test_progress_is_told_and_reaches_the_end() -> None:
     assert told == sorted(told)
     assert {total for _, total in told} == {5_000}
     assert told[-1] == (5_000, 5_000)
+
+
+@pytest.mark.parametrize(("players", "names"), [(2, ["greedy", "random"]), (3, ["greedy", "positional", "random"])])
+def test_rounds_are_recorded_with_who_sat_where(players: int, names: list[str]) -> None:
+    kept: list[RoundRecord] = []
+    result = play_rounds(names, 60, size=6, players=players, seed=3, record=kept.extend)
+    assert len(kept) == result.rounds == 60
+    won = dict.fromkeys(names, 0.0)
+    for record in kept:
+        record.verify()
+        assert record.is_finished
+        assert (record.size, record.opening_turns, record.seed) == (6, 4, 3)
+        for color in record.leaders:
+            won[record.agents[color]] += 1 / len(record.leaders) / len(kept)
+    assert [won[name] for name in names] == pytest.approx(result.win_share.tolist())
 
 
 def test_a_result_is_ready_for_json() -> None:

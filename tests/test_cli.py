@@ -14,6 +14,7 @@ from rolit_env import Board, cli, make_agent, play_rounds
 from rolit_env.agents import AGENTS, RandomAgent
 from rolit_env.errors import OptionError, VariantError
 from rolit_env.perft import divide, perft
+from rolit_env.record import read_records
 from tests.commands import refused
 from tests.perft_table import read_perft
 
@@ -125,6 +126,19 @@ def test_evaluate_shows_a_row_for_each_opponent(capsys):
         assert row[1:2] + row[3:7] == [f"{number:.3f}".removeprefix("0") for number in numbers]
         assert row[7:] == [f"{result.balls[0]:.1f}", f"{result.tied:.3f}".removeprefix("0"), "60"]
     assert err.splitlines() == [f"against {name}: 60 rounds played" for name in opponents]
+
+
+@pytest.mark.parametrize("name", ["rounds.txt", "rounds.jsonl"])
+def test_evaluate_records_all_rounds(capsys, tmp_path, name):
+    path = tmp_path / name
+    assert cli.main([*EVALUATE, "--record", str(path), "--against", "random", "greedy"]) == 0
+    capsys.readouterr()
+    records = read_records(path)
+    assert len(records) == 40
+    assert [set(record.agents.values()) for record in records] == [{"greedy", "random"}] * 20 + [{"greedy"}] * 20
+    assert "many rounds don't fit" in refused(capsys, *EVALUATE, "--record", str(tmp_path / "rounds.json"))
+    assert "many rounds don't fit" in refused(capsys, *EVALUATE, "--record", str(path), "--json", str(path))
+    assert len(read_records(path)) == 40
 
 
 def test_evaluate_writes_what_play_rounds_returns(capsys, tmp_path):

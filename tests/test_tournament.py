@@ -18,6 +18,7 @@ import pytest
 from rolit_env import GameBatch, arena, cli
 from rolit_env.agents import AGENTS, Agent, RandomAgent
 from rolit_env.errors import ConfigError, OptionError, ResultsError, RolitError, VariantError
+from rolit_env.record import RoundRecord, read_records
 from rolit_env.standings import make_standings
 from rolit_env.tournament import (
     Settings,
@@ -134,6 +135,38 @@ def test_lines_say_who_played_and_how_it_ended(tmp_path: Path) -> None:
     for timing in read_timings(tmp_path):
         assert timing["moves"] == [8 * (3 if timing["chunk"] == 5 else 4)] * 2
         assert 0 < sum(timing["seconds"]) <= timing["all"]
+
+
+def test_games_are_kept_where_that_is_wanted_whoever_plays_them(tmp_path: Path) -> None:
+    settings = replace(QUICK, records=True)
+    assert played(settings, tmp_path / "one") == played(QUICK, tmp_path / "without")
+    assert not (tmp_path / "without" / "records").exists()
+    played(settings, tmp_path / "two", workers=2)
+    files = sorted((tmp_path / "one" / "records").iterdir())
+    assert [file.name for file in files] == [f"group-{group}-chunk-{chunk}.txt" for group in range(3) for chunk in range(6)]
+    for file in files:
+        assert (tmp_path / "two" / "records" / file.name).read_bytes() == file.read_bytes()
+    for chunk in read_chunks(tmp_path / "one", settings):
+        rounds = read_records(tmp_path / "one" / "records" / f"group-{chunk.group}-chunk-{chunk.number}.txt")
+        names = [settings.names[member] for member in settings.groups[chunk.group]]
+        seatings = [names] * (len(rounds) // 2) + [names[::-1]] * (len(rounds) // 2)
+        for record, seated, balls in zip(rounds, seatings, chunk.balls.reshape(-1, 2).tolist(), strict=True):
+            assert isinstance(record, RoundRecord)
+            assert [record.agents[color] for color in record.order] == seated
+            assert [record.counts[color] for color in record.order] == balls
+            assert (record.is_finished, record.opening_turns) == (True, 4)
+
+
+def test_games_of_a_chunk_that_was_cut_off_are_written_again(tmp_path: Path) -> None:
+    settings = replace(QUICK, records=True)
+    played(settings, tmp_path)
+    file = tmp_path / "records" / "group-2-chunk-5.txt"
+    good = file.read_bytes()
+    file.write_text("rolit round, format 1\n", encoding="utf-8")
+    results = tmp_path / "results.jsonl"
+    results.write_bytes(results.read_bytes()[:-9])
+    played(settings, tmp_path)
+    assert file.read_bytes() == good
 
 
 CODE = """

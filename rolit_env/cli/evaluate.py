@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 
 from rich import box
 from rich.progress import TimeRemainingColumn
@@ -22,6 +24,8 @@ from rolit_env.cli.parser import (
     table_console,
     write_report,
 )
+from rolit_env.errors import OptionError
+from rolit_env.record import Record, recording
 from rolit_env.variant import variant
 
 MOST_ROUNDS = 10**8
@@ -65,6 +69,9 @@ example: rolit evaluate greedy --against random positional
         help="uniformly random turns at the start of a round (default: 4)",
     )
     verb.add_argument("--starter", default="random", help="the colour that moves first, or random (default: random)")
+    verb.add_argument(
+        "--record", type=Path, metavar="FILE", help="write all rounds move by move: a .jsonl as JSON, any other as text"
+    )
     add_json(verb)
 
 
@@ -77,13 +84,17 @@ def run(options: argparse.Namespace) -> None:
         seat_assignments(len(seated), chosen.players)
         for one in seated:
             one.check_variant(chosen)
-    with draft_of(options.json) as draft:
-        results = _play_tables(tables, options)
+    if options.record and (options.record.suffix == ".json" or options.record == options.json):
+        raise OptionError(f"many rounds don't fit {options.record}; allowed is a .jsonl or a text, and not the file of --json")
+    with recording(options.record) if options.record else nullcontext() as record, draft_of(options.json) as draft:
+        results = _play_tables(tables, options, record)
         write_report(draft, options, results=[result.to_dict() for result in results])
     _print_results(results, chosen.name)
 
 
-def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace) -> list[ArenaResult]:
+def _play_tables(
+    tables: Sequence[Sequence[Agent]], options: argparse.Namespace, record: Callable[[Iterable[Record]], None] | None
+) -> list[ArenaResult]:
     """Return the result of each table, showing progress on stderr: bars in a terminal, else a line when a table is done."""
     results = []
     with progress_bars("rounds", TimeRemainingColumn()) as bars:
@@ -99,6 +110,7 @@ def _play_tables(tables: Sequence[Sequence[Agent]], options: argparse.Namespace)
                 opening_turns=options.opening_turns,
                 starter=options.starter,
                 progress=lambda played, total, bar=bar: bars.update(bar, completed=played, total=total),  # type: ignore[misc]
+                record=record,
             )
             results.append(result)
             if not bars.console.is_terminal:

@@ -5,7 +5,8 @@ A file whose name ends in `.json` or `.jsonl` holds JSON, any other the text for
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rolit_env.errors import OptionError, RecordError
@@ -30,6 +31,7 @@ __all__ = [
     "parse_records",
     "parse_text",
     "read_records",
+    "recording",
     "to_dict",
     "write_records",
 ]
@@ -72,7 +74,24 @@ def write_records(path: Path | str, records: Iterable[Record]) -> None:
     path, given = Path(path), list(records)
     if not given or (path.suffix == ".json" and len(given) > 1):
         raise OptionError(f"{len(given)} records don't fit {path}; allowed is one, or more in a .jsonl or a text")
-    forms = [format_record(record, path) for record in given]
+    with recording(path) as write:
+        write(given)
+
+
+@contextmanager
+def recording(path: Path) -> Iterator[Callable[[Iterable[Record]], None]]:
+    """Yield a function that writes records to a file as they come; the file appears when the block ends well.
+
+    Any number fit a `.jsonl` and text. Raises `OutputError` when the file can't be written to.
+    """
     separator = "" if path.suffix in (".json", ".jsonl") else "\n"
-    with replacing(path) as draft:
-        draft.write_text(separator.join(forms), encoding="utf-8", newline="\n")
+    with replacing(path) as draft, draft.open("w", encoding="utf-8", newline="\n") as file:
+        written = 0
+
+        def write(records: Iterable[Record]) -> None:
+            nonlocal written
+            for record in records:
+                file.write((separator if written else "") + format_record(record, path))
+                written += 1
+
+        yield write

@@ -20,6 +20,9 @@ class Recorder:
     Args:
         games: The batch to record, at its start. It is not copied: go on playing with it.
 
+    Attributes:
+        games: That batch.
+
     Raises:
         RoundOverError: when turns have been played already, which the record would lack.
     """
@@ -27,20 +30,20 @@ class Recorder:
     def __init__(self, games: GameBatch) -> None:
         if games.ply:
             raise RoundOverError(f"{games.ply} turns were played before the recorder came; allowed is a batch at its start")
-        self._games = games
+        self.games = games
         self._turns: list[npt.NDArray[np.int8]] = []
 
     def add(self, actions: npt.ArrayLike) -> None:
         """Keep the actions of one turn, int [B], which the batch takes or has just taken in `step`, and so checks."""
         cells = np.array(actions, np.int8)
-        if cells.shape != (len(self._games),):
-            raise ActionError(f"actions must be of shape ({len(self._games)},), not {cells.shape}")
+        if cells.shape != (len(self.games),):
+            raise ActionError(f"actions must be of shape ({len(self.games)},), not {cells.shape}")
         self._turns.append(cells)
 
     def copy(self, games: GameBatch) -> Recorder:
         """Return a recorder that goes on with `games`, a copy of the batch, from the turns so far."""
         twin = Recorder.__new__(Recorder)
-        twin._games = games
+        twin.games = games
         twin._turns = self._turns.copy()
         return twin
 
@@ -56,7 +59,7 @@ class Recorder:
             ActionError: when the turns added are not those that the batch took.
             RecordError: for names or opening turns that no record takes.
         """
-        games, chosen = self._games, self._games.variant
+        games, chosen = self.games, self.games.variant
         if len(self._turns) != games.ply:
             raise ActionError(f"{len(self._turns)} turns were added and {games.ply} played; allowed is each turn once")
         names = [cell_name(cell, chosen.size) for cell in range(chosen.cells)]

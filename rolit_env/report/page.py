@@ -16,6 +16,7 @@ import numpy as np
 from rolit_env import __version__
 from rolit_env.report import plots, words
 from rolit_env.standings import Standings
+from rolit_env.tournament import RECORDS
 
 STYLE = """
 :root{color-scheme:light dark;--back:#fff;--text:#1c2024;--dim:#5b636c;--line:#d5dae0;--fill:#2563eb;--card:#f6f7f9}
@@ -67,8 +68,8 @@ def page(standings: Standings, folder: Path) -> str:
         _seats(standings),
         _margins(standings),
     ]
-    if (folder / "records").is_dir():
-        parts.append('<h2>Recorded games</h2><p><a href="records/">All recorded games of this tournament</a></p>')
+    if (folder / RECORDS).is_dir():
+        parts.append(f'<h2>Recorded games</h2><p><a href="{RECORDS}/">All recorded games of this tournament</a></p>')
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>

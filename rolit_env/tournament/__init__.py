@@ -7,11 +7,12 @@ and a tournament is nothing but a list of chunks: whoever plays them, in whateve
 
 from __future__ import annotations
 
-from rolit_env.tournament.folder import Chunk, find_lines, load_settings, read_chunks, read_timings
+from rolit_env.tournament.folder import RECORDS, Chunk, find_lines, load_settings, read_chunks, read_timings
 from rolit_env.tournament.run import play_chunk, play_tournament
 from rolit_env.tournament.settings import Settings, make_settings, read_config
 
 __all__ = [
+    "RECORDS",
     "Chunk",
     "Settings",
     "find_lines",

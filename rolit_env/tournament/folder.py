@@ -1,8 +1,8 @@
 """The folder of a tournament: chunks of rounds go in as lines, and come out again checked and in order.
 
-It holds `settings.json`, `results.jsonl` with a line for each chunk (`Chunk.line` writes it), and `timings.jsonl` with the
-seconds each agent took. A line that was half written when a process was killed is dropped, and its chunk is played again;
-anything else that is damaged is refused.
+It holds `settings.json`, `results.jsonl` with a line for each chunk (`Chunk.line` writes it), `timings.jsonl` with the seconds
+each agent took, and `records/` with the games of each chunk where they are kept. A line that was half written when a process
+was killed is dropped, and its chunk is played again; anything else that is damaged is refused.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ if sys.platform != "win32":
 
 Balls = npt.NDArray[np.uint8]
 
-SETTINGS, RESULTS, TIMINGS = "settings.json", "results.jsonl", "timings.jsonl"
-"""The files of a folder."""
+SETTINGS, RESULTS, TIMINGS, RECORDS = "settings.json", "results.jsonl", "timings.jsonl", "records"
+"""What a folder holds."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,26 @@ class Chunk:
         if group < 0 or chunk.line(settings).encode() != (text.encode() if isinstance(text, str) else text):
             raise ValueError("it is not as it was written")
         return chunk
+
+
+def records_path(folder: Path, chunk: int, group: int) -> Path:
+    """Return where the games of a chunk are kept."""
+    return folder / RECORDS / f"group-{group}-chunk-{chunk}.txt"
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file as a whole, and its folder where there is none. Raises `OutputError`."""
+    make_folder(path.parent)
+    with replacing(path) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder where there is none. Raises `OutputError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{folder} can't be made ({error.strerror}); allowed is a new folder, or one with results") from None
 
 
 def load_settings(folder: Path) -> Settings:
@@ -203,10 +223,7 @@ def _file_sums(descriptions: Iterable[str]) -> dict[str, str]:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder and keep other processes from playing in it; the system opens the lock when this one dies."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder} can't be made ({error.strerror}); allowed is a new folder, or one with results") from None
+    make_folder(folder)
     if sys.platform == "win32":
         yield
         return

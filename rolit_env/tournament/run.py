@@ -8,22 +8,47 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from rolit_env.agents import make_agent
 from rolit_env.arena import make_openings, play_seated
 from rolit_env.errors import AgentError, OptionError, RolitError
-from rolit_env.tournament.folder import RESULTS, TIMINGS, Chunk, check_settings, drop_half_line, find_lines, locked, sort_lines
+from rolit_env.record import RoundRecord, format_text
+from rolit_env.tournament.folder import (
+    RESULTS,
+    TIMINGS,
+    Chunk,
+    check_settings,
+    drop_half_line,
+    find_lines,
+    locked,
+    records_path,
+    sort_lines,
+    write_text,
+)
 from rolit_env.tournament.settings import Settings
 
 WATCH = "rolit-parent-watch"
 
 
-def play_chunk(settings: Settings, number: int, group: int) -> tuple[Chunk, str]:
-    """Play a chunk and return it with its line of `timings.jsonl`.
+class Played(NamedTuple):
+    """What comes of playing a chunk.
 
-    That line has the seconds and moves of each member of the group, and the seconds of all of it.
+    Attributes:
+        chunk: The chunk.
+        timing: Its line of `timings.jsonl`: the seconds and moves of each member of the group, and the seconds of all of it.
+        records: Its games as text; empty where they are not kept.
+    """
+
+    chunk: Chunk
+    timing: str
+    records: str
+
+
+def play_chunk(settings: Settings, number: int, group: int) -> Played:
+    """Play a chunk.
 
     Raises `AgentError` when an agent fails.
     """
@@ -34,13 +59,15 @@ def play_chunk(settings: Settings, number: int, group: int) -> tuple[Chunk, str]
     count = settings.openings_in(number)
     opening_rng = np.random.default_rng([settings.seed, first])
     agent_rngs = np.random.default_rng([settings.seed, first, group + 1]).spawn(len(assignments))
-    start = make_openings(count, settings.variant, settings.opening_turns, settings.starter, opening_rng)
+    opening = make_openings(count, settings.variant, settings.opening_turns, settings.starter, opening_rng)
     # Made anew, because some agents remember what they met.
     names = [settings.names[member] for member in members]
     agents = [make_agent(settings.agents[name]) for name in names]
     seconds = np.zeros(len(members))
     try:
-        balls = [play_seated(agents, seats, start, rng, seconds) for seats, rng in zip(assignments, agent_rngs, strict=True)]
+        played = [
+            play_seated(agents, seats, opening, rng, seconds) for seats, rng in zip(assignments, agent_rngs, strict=True)
+        ]
     except RolitError as error:
         raise AgentError(f"a round of {', '.join(names)} failed: {error}") from error
     except Exception as error:  # the code of users raises what it likes
@@ -55,7 +82,17 @@ def play_chunk(settings: Settings, number: int, group: int) -> tuple[Chunk, str]
         "moves": moves,
         "all": round(time.perf_counter() - began, 6),
     }
-    return Chunk(number, group, np.array(balls, np.uint8)), json.dumps(timing, separators=(",", ":"))
+    balls = [recorder.games.seat_counts() for recorder in played]
+    records: list[RoundRecord] = []
+    if settings.records:
+        for seats, recorder in zip(assignments, played, strict=True):
+            by_seat = [names[member] for member in seats]
+            records += recorder.records(by_seat, opening_turns=settings.opening_turns, seed=settings.seed)
+    return Played(
+        Chunk(number, group, np.array(balls, np.uint8)),
+        json.dumps(timing, separators=(",", ":")),
+        "\n".join(map(format_text, records)),
+    )
 
 
 def play_tournament(
@@ -96,7 +133,9 @@ def play_tournament(
         if progress:
             progress(played, settings.rounds)
         with (folder / RESULTS).open("ab") as results, (folder / TIMINGS).open("ab") as timings:
-            for chunk, timing in _play(settings, tasks, workers, cluster):
+            for chunk, timing, records in _play(settings, tasks, workers, cluster):
+                if records:  # before the line that says that the chunk is played
+                    write_text(records_path(folder, chunk.number, chunk.group), records)
                 for file, line in ((results, chunk.line(settings)), (timings, timing)):
                     file.write(line.encode() + b"\n")
                     file.flush()
@@ -106,7 +145,7 @@ def play_tournament(
         sort_lines(folder, settings)
 
 
-def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, cluster: int) -> Iterator[tuple[Chunk, str]]:
+def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, cluster: int) -> Iterator[Played]:
     """Play chunks in so many processes, or on so many cores of a Ray cluster, and yield each as soon as it is there."""
     if workers == 1 and not cluster:
         for task in tasks:
@@ -139,7 +178,7 @@ def _join(address: str) -> int:
     return int(ray.cluster_resources().get("CPU", 1))
 
 
-def _play_as_worker(settings: Settings, number: int, group: int, parent: int) -> tuple[Chunk, str]:
+def _play_as_worker(settings: Settings, number: int, group: int, parent: int) -> Played:
     """Play a chunk in a process that ends with its parent, which may be killed: else it would play on for nobody."""
     if not any(thread.name == WATCH for thread in threading.enumerate()):
         threading.Thread(target=_end_with, args=(parent,), name=WATCH, daemon=True).start()

@@ -31,6 +31,7 @@ class Settings:
         seed: The same seed gives the same rounds.
         openings_at_once: Openings in a chunk, played side by side: what is lost when a process is killed.
         newcomer: Name of an agent that all groups must have, so that the others don't play without it; empty for none.
+        records: Whether the games are kept, move by move.
 
     Raises:
         VariantError: for a variant that does not exist.
@@ -47,10 +48,11 @@ class Settings:
     seed: int = 0
     openings_at_once: int = 50
     newcomer: str = ""
+    records: bool = False
 
     def __post_init__(self) -> None:
         for field in fields(self)[1:]:
-            value, wanted = getattr(self, field.name), str if field.name in ("starter", "newcomer") else int
+            value, wanted = getattr(self, field.name), {"str": str, "bool": bool}.get(str(field.type), int)
             if type(value) is not wanted:
                 raise ConfigError(f"{field.name}={value!r} has the wrong type; it must be of type {wanted.__name__}")
         check_opening(self.variant, self.opening_turns, self.starter, self.seed)
