@@ -370,6 +370,15 @@ def test_bad_options_of_a_policy_are_refused(options: str, tmp_path: Path) -> No
         make_agent(f"{save_policy(tmp_path)}:{options}")
 
 
+@pytest.mark.parametrize(("threads", "used"), [(None, 0), ("1", 1), ("3", 3), ("many", 0)])
+def test_processes_that_share_the_cores_can_say_so(tmp_path, monkeypatch, threads, used):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if threads:
+        monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    agent = PolicyAgent(save_policy(tmp_path))
+    assert agent._session.get_session_options().intra_op_num_threads == used
+
+
 def test_a_path_may_hold_colons_and_the_ending_twice(tmp_path: Path) -> None:
     folder = tmp_path / "a:b=c"
     folder.mkdir()

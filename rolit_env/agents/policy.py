@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,9 @@ def _open_session(path: Path) -> Any:
         raise AgentError("playing a policy file needs onnxruntime; install it with: pip install 'rolit-env[play]'") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # its errors come as exceptions; no second copy on stderr
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if threads.isdigit():  # so processes that share the cores are told, as those of a tournament are
+        options.intra_op_num_threads = int(threads)
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has no common base class for what a bad file raises
