@@ -64,7 +64,7 @@ class NTupleConfig(RunConfig):
     workers: int = 2
     rounds: int = 500
     opening_share: float = 0.2
-    lopsided: float = 0.2
+    lopsided: float = 0.05
     explore: float = 0.1
     td_lambda: float = 0.5
     learning_rate: float = 20.0
