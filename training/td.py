@@ -151,7 +151,7 @@ class Workers:
         """
         weights, errors = self._copies
         played = self._pool.map(
-            lambda worker: play_rounds(
+            lambda worker: play_and_learn(
                 Tables(weights[worker], errors[worker]),
                 self._course,
                 rounds,
@@ -299,7 +299,7 @@ def make_workspace(tables: Tables, course: Course) -> Workspace:
 
 
 @lean_kernel
-def play_rounds(tables: Tables, course: Course, rounds: int, state: Words, workspace: Workspace) -> float:
+def play_and_learn(tables: Tables, course: Course, rounds: int, state: Words, workspace: Workspace) -> float:
     """Play rounds, learn from each of them in turn, and return the mean squared error of the values met.
 
     Args:

@@ -1,0 +1,75 @@
+"""Fill in the standing tables of opponents.md: folders of tournaments come in, what is known of them is kept beside this file.
+
+rolit tournament configs/tournament-8x8-2p.yaml
+python docs/standing_tables.py runs/tournament-8x8-2p  # into standings.json, and from there into opponents.md
+python docs/standing_tables.py                         # the tables again
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rolit_env.bench.machine import describe
+from rolit_env.files import replacing
+from rolit_env.standings import make_standings
+
+DOCS = Path(__file__).parent
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    """Return what the tables need of a tournament, and how to play it again."""
+    report = make_standings(folder).to_dict()
+    for agent in report["agents"]:
+        del agent["margins"]
+    ended = datetime.fromtimestamp((folder / "results.jsonl").stat().st_mtime, UTC)
+    about = {"command": f"rolit tournament configs/{folder.name}.yaml", "date": ended.date().isoformat()}
+    return about | {"machine": describe()} | report
+
+
+def table(report: dict[str, Any]) -> str:
+    """Return the table of a tournament, in Markdown, with a line that says where it comes from."""
+    agents = report["agents"]
+    lines = [
+        f"`{report['command']}`, seed {report['seed']}, {report['date']}: {report['rounds']:,} rounds from "
+        f"{report['openings']} openings of {report['opening_turns']} random turns; par {1 / report['players']:.2f}.",
+        "",
+        "| | agent | rating | 95 % | win share | ms a move |",
+        "| ---: | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for place, agent in enumerate(agents, 1):
+        high = "above" if agent["high"] is None else f"{agent['high']:.0f}"
+        lines.append(
+            f"| {place} | `{agent['description']}` | {agent['rating']:.0f} | {agent['low']:.0f} to {high} | "
+            f"{agent['win_share']:.3f} ± {agent['interval']:.3f} | {agent['milliseconds']:.3g} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Keep what is new, and fill in the tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("folders", nargs="*", type=Path, help="folders of finished tournaments")
+    kept, page = DOCS / "standings.json", DOCS / "opponents.md"
+    reports = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    folders = options.parse_args().folders
+    reports |= {folder.name: summary(folder) for folder in folders}
+    if folders:
+        with replacing(kept) as draft:
+            draft.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
+    text = page.read_text(encoding="utf-8")
+    for name, report in reports.items():
+        before, mark, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, after = rest.partition("<!-- end -->")
+        if not end:
+            raise SystemExit(f"{page} must have <!-- {name} --> and <!-- end -->, to be filled in between")
+        text = f"{before}{mark}\n{table(report)}\n\n{end}{after}"
+    with replacing(page) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
