@@ -11,8 +11,9 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from rolit_env import Board, GameBatch, make_agent, play_rounds
+from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
+from rolit_env.bits import popcount
 from rolit_env.errors import CheckpointError, ConfigError, ModelFileError, OptionError, OutputError, VariantError
 from rolit_env.kernel import kernel
 from rolit_env.notation import parse_cell
@@ -28,6 +29,8 @@ from rolit_env.search.ntuple import (
     placements,
     tuple_set,
 )
+from rolit_env.search.position import geometry_of
+from rolit_env.search.safe import safe_balls
 from rolit_env.search.small_board import small_board
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import COLORS, all_variants, variant
@@ -86,21 +89,50 @@ def test_numbers_are_contents_in_base_3(chosen):
                         lane += 1
 
 
-def test_features_are_capturing_cells_and_empty_cells_and_few_balls():
-    board = Board(8, 4, "red")
-    board.push("f4")  # yellow, who moves, can capture nothing; red could go on
-    batch = GameBatch.from_boards([board])
-    for seat, (mine, rival) in enumerate(((1, 2), (2, 1), (3, 1), (0, 1))):  # colours: yellow moves first, then green
-        counts = []
-        for color in (mine, rival):
-            own = board.words[color]
-            others = sum(board.words) - own
-            capturing = [cell for cell in range(64) if not (own | others) >> cell & 1 and captures(own, others, cell)]
-            counts.append(len(capturing))
-        found = numbers_of(batch, seat)[0]
-        balls = [board.words[color].bit_count() for color in (mine, rival)]
-        assert found[:2].tolist() == [counts[0] * 32 + counts[1], 59 * 64 + balls[0] * 8 + balls[1]]
-    assert numbers_of(batch, 0)[0][0] // 32 == 0
+@pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
+def test_features_are_what_a_person_would_count(chosen):
+    for ply in (1, 7, chosen.plies - 3):
+        batch = positions(chosen.size, chosen.players, min(ply, chosen.plies - 2), games=20)
+        seats = 1 if chosen.players == 2 else chosen.players
+        for seat in range(seats):
+            found = numbers_of(batch, seat)
+            for game, words in enumerate(batch.view().tolist()):
+                own = words[1 if seats == 1 else seat]
+                rival = words[1 if seats > 1 and seat == 0 else 0]
+                occupied = words[0] | words[1] | words[2] | words[3]
+                capturing, touching, safe, balls = zip(
+                    *(counts(one, occupied, chosen.size) for one in (own, rival)), strict=True
+                )
+                empty = chosen.cells - occupied.bit_count()
+                assert found[game, :6].tolist() == [
+                    capturing[0] * 32 + capturing[1],
+                    empty * 64 + min(balls[0], 7) * 8 + min(balls[1], 7),
+                    min(safe[0], 31) * 32 + min(safe[1], 31),
+                    touching[0] * 32 + touching[1],
+                    capturing[0] * 32 + touching[0],
+                    empty * 64 + balls[0],
+                ]
+
+
+def counts(own, occupied, size):
+    """Return cells where balls could capture, empty ones that they touch, those that can't be rolled any more, and all."""
+    empty = [cell for cell in range(size * size) if not occupied >> cell & 1]
+    capturing = [cell for cell in empty if captures(own, occupied ^ own, cell, size)]
+    touching = [cell for cell in empty if any(own >> near & 1 for near in neighbours(cell, size))]
+    safe = np.zeros(1, np.uint64)
+    count_safe(np.uint64(own), np.uint64(occupied), size, safe)
+    return len(capturing), len(touching), int(safe[0]), own.bit_count()
+
+
+@kernel
+def count_safe(own, occupied, size, safe):
+    safe[0] = popcount(safe_balls(own, occupied, geometry_of(size)))
+
+
+def neighbours(cell, size):
+    row, column = divmod(cell, size)
+    steps = [(row + down, column + right) for down in (-1, 0, 1) for right in (-1, 0, 1) if down or right]
+    return [down * size + right for down, right in steps if 0 <= down < size and 0 <= right < size]
 
 
 def test_more_than_seven_balls_count_as_seven():
@@ -112,15 +144,15 @@ def test_more_than_seven_balls_count_as_seven():
     assert any(min(words[0].bit_count(), words[1].bit_count()) > 7 for words in view)
 
 
-def captures(own, others, cell):
+def captures(own, others, cell, size):
     """Walk from a cell in all directions, as a person would."""
-    row, column = divmod(cell, 8)
+    row, column = divmod(cell, size)
     for down in (-1, 0, 1):
         for right in (-1, 0, 1):
             at, seen = (row + down, column + right), 0
-            while (down or right) and 0 <= at[0] < 8 and 0 <= at[1] < 8 and others >> at[0] * 8 + at[1] & 1:
+            while (down or right) and 0 <= at[0] < size and 0 <= at[1] < size and others >> at[0] * size + at[1] & 1:
                 at, seen = (at[0] + down, at[1] + right), seen + 1
-            if seen and 0 <= at[0] < 8 and 0 <= at[1] < 8 and own >> at[0] * 8 + at[1] & 1:
+            if seen and 0 <= at[0] < size and 0 <= at[1] < size and own >> at[0] * size + at[1] & 1:
                 return True
     return False
 

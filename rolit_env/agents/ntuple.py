@@ -20,7 +20,7 @@ from rolit_env.search.evaluation import Evaluation, learnt
 from rolit_env.search.ntuple import TupleSet, choose_best, make_scratch, tuple_set
 from rolit_env.variant import Variant, variant
 
-FORMAT = "rolit-ntuple-2"
+FORMAT = "rolit-ntuple-3"
 
 TUPLES = {
     8: (
@@ -32,7 +32,6 @@ TUPLES = {
         "b1 c2 d3 e4 f5 g6 h7",
         "c1 d2 e3 f4 g5 h6",
         "d1 e2 f3 g4 h5",
-        "e1 f2 g3 h4",
         "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
         "a1 b1 c1 a2 b2 c2 a3 b3 c3",
         "c1 d1 e1 f1 c2 d2 e2 f2",

@@ -32,6 +32,7 @@ from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.children import whole
 from rolit_env.search.ntuple import (
+    FEATURE_LANES,
     LANES,
     TupleSet,
     add_up,
@@ -41,6 +42,7 @@ from rolit_env.search.ntuple import (
     tuple_set,
     win_share,
 )
+from rolit_env.search.safe import safe_balls
 from rolit_env.search.weights import WEIGHTS
 
 KINDS = 10
@@ -70,7 +72,7 @@ class Evaluation(NamedTuple):
         tables: Those of n-tuples, float32 [H, R, W], by which positions are valued if there are any (H > 0).
         tuples: How they lie on the board.
         phases: The phase of a position with so many empty cells, int64 [n·n + 1].
-        numbers: Scratch, uint16 [4, L]: searches in different threads need an evaluation each.
+        numbers: Scratch, uint16 [2 + FEATURE_LANES, L]: searches in different threads need an evaluation each.
     """
 
     weights: Any
@@ -85,7 +87,7 @@ class Evaluation(NamedTuple):
 
 
 def _make_scratch() -> npt.NDArray[np.uint16]:
-    return np.empty((4, LANES), np.uint16)
+    return np.empty((2 + FEATURE_LANES, LANES), np.uint16)
 
 
 @cache
@@ -380,7 +382,7 @@ def _seat_words(mine: Any, occupied: Any, board: Any) -> Any:
     g = board.g
     return (
         mine & touching_cells(board.corners & ~occupied, g),
-        _safe_balls(mine, occupied, g),
+        safe_balls(mine, occupied, g),
         capturing_cells(mine, occupied ^ mine, g),
         touching_cells(mine, g) & ~occupied,
     )
@@ -406,46 +408,3 @@ def _seat_counts(mine: Any, occupied: Any, board: Any) -> Any:
         int64(popcount(capturing)),
         int64(popcount(touching)),
     )
-
-
-@register_jitable(forceinline=True)
-def _safe_balls(mine: Any, occupied: Any, g: Any) -> Any:
-    """Return balls that nobody can roll any more; there may be a few more than it finds.
-
-    A ball is safe that along each of the four axes has the board's edge on one side, or no empty cell on the whole line, or
-    a safe ball of its own colour beside it: whoever rolled it along that line would have to roll its neighbour too.
-    """
-    empty = g.board & ~occupied
-    right, left, whole = g.not_first_column, g.not_last_column, g.board
-    row = ~_on_lines(empty, g.row.step, right, left) | ~g.row.inner
-    column = ~_on_lines(empty, g.column.step, whole, whole) | ~g.column.inner
-    diagonal = ~_on_lines(empty, g.diagonal.step, right, left) | ~g.diagonal.inner
-    antidiagonal = ~_on_lines(empty, g.antidiagonal.step, left, right) | ~g.antidiagonal.inner
-    safe = mine & row & column & diagonal & antidiagonal
-    for _ in range(3):
-        grown = mine
-        grown &= row | _beside(safe, g.row.step, right, left)
-        grown &= column | _beside(safe, g.column.step, whole, whole)
-        grown &= diagonal | _beside(safe, g.diagonal.step, right, left)
-        grown &= antidiagonal | _beside(safe, g.antidiagonal.step, left, right)
-        safe |= grown
-    return safe
-
-
-@register_jitable(forceinline=True)
-def _beside(cells: Any, step: Any, up: Any, down: Any) -> Any:
-    """Return the neighbours of some cells along an axis; `up` are the cells that have a neighbour below, `down` above."""
-    return ((cells << step) & up) | ((cells >> step) & down)
-
-
-@register_jitable(forceinline=True)
-def _on_lines(cells: Any, step: Any, up: Any, down: Any) -> Any:
-    """Return all cells that share a line of one axis with one of `cells`, which are among them."""
-    above = below = cells
-    for _ in range(3):  # 1, 3 and 7 steps away
-        above |= (above << step) & up
-        below |= (below >> step) & down
-        up &= up << step
-        down &= down >> step
-        step = step + step
-    return above | below

@@ -4,8 +4,10 @@ An n-tuple is a few cells whose contents, each empty, the seat's own or any othe
 That number picks a weight from the tuple's table, and the weights of all tuples add up to the logit. Each tuple lies on the
 board in all eight symmetries, and all its placements share a table, so there are only as many tables as `TupleSet.tuples`.
 
-Two more tables say what cells near each other can't: one for the numbers of cells on which the seat and the next mover could
-capture, one for the number of empty cells and how many balls both have, as long as they are few: who has none can't capture.
+Six more tables say what cells near each other can't, of the seat and of the other one that moves first: on how many cells each
+could capture; how many balls each has while they are few, and how many the seat has, with the number of empty cells; how many
+balls each has that can't be rolled any more; how many empty cells each touches; and on how many the seat could capture of how
+many that it touches.
 
 A position is valued after a turn. The tables differ by phase of the round and by how soon the seat moves again; with two
 players only that of the seat that has just moved is kept, because the other's logit is the negative.
@@ -32,22 +34,26 @@ from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.children import BEFORE, seat_children, turn_rows, whole
 from rolit_env.search.position import geometry_of, lowest, number
+from rolit_env.search.safe import safe_balls
 from rolit_env.symmetry import cell_permutations
 
 LANES = 128
 """Numbers of a position at most, L: four vectors of 32, whose loops are unrolled."""
 
-FEATURE_LANES = 2
-"""Lanes that come before those of the tuples: capturing cells, and empty cells with few balls."""
+FEATURE_LANES = 6
+"""Lanes that come before those of the tuples, see `feature_numbers`."""
 
 MOST = 31
-"""More capturing cells than this count as so many."""
+"""More cells or balls than this count as so many."""
 
 FEW = 7
 """More balls than this count as so many."""
 
-FEATURE_WEIGHTS = (MOST + 1) ** 2 + 64 * (FEW + 1) ** 2
-"""Weights in the tables of those two lanes, which come first."""
+FEATURE_TABLES = (1024, 4096, 1024, 1024, 1024, 4096)
+"""Weights in the tables of those lanes: for two numbers up to `MOST`, or for the number of empty cells and 64 others."""
+
+FEATURE_WEIGHTS = sum(FEATURE_TABLES)
+"""Weights in all of them, which come first."""
 
 LONGEST = 10
 """Cells of a tuple at most: the number of one must fit 16 bits."""
@@ -79,8 +85,8 @@ class Scratch(NamedTuple):
         rows: Where the words of a position stand after a turn, int64 [4].
         cells: Legal cells, uint64 [64].
         words: The positions after them, uint64 [4, 64].
-        numbers: uint16 [4, L]: those of a position, those before the turn, and for each turn the numbers of the first and of
-            the second lane after it.
+        numbers: uint16 [2 + FEATURE_LANES, L]: those of a position, those before the turn, and for each turn the numbers of
+            each feature's lane after it.
         logits: float32 [64].
     """
 
@@ -97,7 +103,7 @@ def make_scratch(players: int) -> Scratch:
         turn_rows(players),
         np.zeros(64, np.uint64),
         np.zeros((4, 64), np.uint64),
-        np.zeros((4, LANES), np.uint16),
+        np.zeros((2 + FEATURE_LANES, LANES), np.uint16),
         np.zeros(64, np.float32),
     )
 
@@ -122,7 +128,7 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
     """
     digits = np.zeros((FOURS, 16, LANES), np.uint16)
     offsets = np.zeros(LANES, np.int64)
-    offsets[:FEATURE_LANES] = 1, 1 + (MOST + 1) ** 2
+    offsets[:FEATURE_LANES] = 1 + np.cumsum((0, *FEATURE_TABLES[:-1]))
     lane, end = FEATURE_LANES, 1 + FEATURE_WEIGHTS
     for text in tuples:
         cells = tuple(parse_cell(name, size) for name in text.split())
@@ -170,11 +176,25 @@ def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -
 @register_jitable(forceinline=True)
 def feature_numbers(own: Any, rival: Any, occupied: Any, size: int, g: Any) -> Any:
     """Return the numbers of the first `FEATURE_LANES` lanes for a seat; `rival`: balls of the other seat that moves first."""
-    mine = min(popcount(rules.capturing_cells(own, occupied ^ own, g)), uint64(MOST))
-    theirs = min(popcount(rules.capturing_cells(rival, occupied ^ rival, g)), uint64(MOST))
-    empty = uint64(size * size) - popcount(occupied)
-    balls = min(popcount(own), uint64(FEW)) * uint64(FEW + 1) + min(popcount(rival), uint64(FEW))
-    return mine * uint64(MOST + 1) + theirs, empty * uint64((FEW + 1) ** 2) + balls
+    balls, empty = popcount(own), uint64(size * size) - popcount(occupied)
+    capturing = popcount(rules.capturing_cells(own, occupied ^ own, g))
+    touching = popcount(rules.touching_cells(own, g) & ~occupied)
+    rival_capturing = popcount(rules.capturing_cells(rival, occupied ^ rival, g))
+    rival_touching = popcount(rules.touching_cells(rival, g) & ~occupied)
+    return (
+        _both(capturing, rival_capturing, MOST),
+        empty * uint64(64) + _both(balls, popcount(rival), FEW),
+        _both(popcount(safe_balls(own, occupied, g)), popcount(safe_balls(rival, occupied, g)), MOST),
+        _both(touching, rival_touching, MOST),
+        _both(capturing, touching, MOST),
+        empty * uint64(64) + (balls & uint64(63)),
+    )
+
+
+@register_jitable(forceinline=True)
+def _both(first: Any, second: Any, most: int) -> Any:
+    """Return one number for two, each cut to `most`."""
+    return min(first, uint64(most)) * uint64(most + 1) + min(second, uint64(most))
 
 
 @register_jitable(fastmath={"reassoc", "nsz"})  # or the sum would be taken one by one
@@ -218,11 +238,14 @@ def add_up_all(
 def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
     """Write what the logits of all positions after one have in common; arguments as in `add_up_all`."""
     last = words.shape[0] - 1
-    before, first, second = numbers[1], numbers[2], numbers[3]
+    before, first, second, third = numbers[1], numbers[2], numbers[3], numbers[4]
+    fourth, fifth, sixth = numbers[5], numbers[6], numbers[7]
     g = geometry_of(size)
     for at in range(whole(count)):  # in vector instructions
         occupied = words[0, at] | words[1, at] | words[2, at] | words[last, at]
-        first[at], second[at] = feature_numbers(words[seat, at], words[rival, at], occupied, size, g)
+        first[at], second[at], third[at], fourth[at], fifth[at], sixth[at] = feature_numbers(
+            words[seat, at], words[rival, at], occupied, size, g
+        )
     had = words[seat, BEFORE]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     find_numbers(had, filled ^ had, tuples.digits, before)
@@ -232,14 +255,15 @@ def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: Tu
 def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Any) -> Any:
     """Return the logit in one of the positions that `prepare` has seen."""
     last = words.shape[0] - 1
-    found, before, first, second = numbers[0], numbers[1], numbers[2], numbers[3]
+    found, before = numbers[0], numbers[1]
     had, own = words[seat, BEFORE], words[seat, child]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     move = (words[0, child] | words[1, child] | words[2, child] | words[last, child]) ^ filled
     change_numbers(before, move | (had & ~own), own & filled & ~had, tuples.digits, found)
     if not move & own:
         change_numbers(found, move, uint64(0), tuples.digits, found)
-    found[0], found[1] = first[child], second[child]
+    for lane in range(FEATURE_LANES):
+        found[lane] = numbers[2 + lane, child]
     return add_up(found, tuples.offsets, weights)
 
 
@@ -253,7 +277,9 @@ def find_position(words: Any, seat: int, seats: int, size: int, tuples: TupleSet
     rival = words[1] if seats > 1 and seat == 0 else words[0]
     occupied = words[0] | words[1] | words[2] | words[3]
     find_numbers(own, occupied ^ own, tuples.digits, numbers)
-    numbers[0], numbers[1] = feature_numbers(own, rival, occupied, size, geometry_of(size))
+    numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] = feature_numbers(
+        own, rival, occupied, size, geometry_of(size)
+    )
 
 
 @register_jitable
