@@ -15,24 +15,41 @@ from typing import Any
 
 from rolit_env.bench.machine import describe
 from rolit_env.files import replacing
+from rolit_env.report import words
 from rolit_env.standings import make_standings
 
 DOCS = Path(__file__).parent
 
 
 def summary(folder: Path) -> dict[str, Any]:
-    """Return what the tables need of a tournament, and how to play it again."""
-    report = make_standings(folder).to_dict()
-    for agent in report["agents"]:
-        del agent["margins"]
+    """Return what the tables show of a tournament, what they depend on, and how to play it again."""
+    standings = make_standings(folder)
+    settings = standings.settings
     ended = datetime.fromtimestamp((folder / "results.jsonl").stat().st_mtime, UTC)
-    about = {"command": f"rolit tournament configs/{folder.name}.yaml", "date": ended.date().isoformat()}
-    return about | {"machine": describe()} | report
+    return {
+        "command": f"rolit tournament configs/{folder.name}.yaml",
+        "date": ended.date().isoformat(),
+        "machine": describe(),
+        "seed": settings.seed,
+        "rounds": standings.rounds,
+        "openings": standings.openings,
+        "opening_turns": settings.opening_turns,
+        "players": settings.players,
+        "agents": [
+            {
+                "description": settings.agents[settings.names[agent]],
+                "rating": words.rating(standings, agent),
+                "interval": words.interval(standings, agent),
+                "win_share": f"{words.share(standings.win_share[agent])} {words.half_width(standings.interval[agent])}",
+                "milliseconds": words.milliseconds(standings.milliseconds[agent]),
+            }
+            for agent in standings.order
+        ],
+    }
 
 
 def table(report: dict[str, Any]) -> str:
     """Return the table of a tournament, in Markdown, with a line that says where it comes from."""
-    agents = report["agents"]
     lines = [
         f"`{report['command']}`, seed {report['seed']}, {report['date']}: {report['rounds']:,} rounds from "
         f"{report['openings']} openings of {report['opening_turns']} random turns; par {1 / report['players']:.2f}.",
@@ -40,12 +57,9 @@ def table(report: dict[str, Any]) -> str:
         "| | agent | rating | 95 % | win share | ms a move |",
         "| ---: | --- | ---: | ---: | ---: | ---: |",
     ]
-    for place, agent in enumerate(agents, 1):
-        high = "above" if agent["high"] is None else f"{agent['high']:.0f}"
-        lines.append(
-            f"| {place} | `{agent['description']}` | {agent['rating']:.0f} | {agent['low']:.0f} to {high} | "
-            f"{agent['win_share']:.3f} ± {agent['interval']:.3f} | {agent['milliseconds']:.3g} |"
-        )
+    for place, agent in enumerate(report["agents"], 1):
+        description, *figures = agent.values()
+        lines.append(f"| {place} | `{description}` | {' | '.join(figures)} |")
     return "\n".join(lines)
 
 

@@ -7,7 +7,6 @@ machine to another. They come from tournaments of the anchors alone, in which `r
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +22,7 @@ ANCHORS = {
     3: ("random", "greedy", "positional", "brs:depth=2", "maxn:depth=3"),
     4: ("random", "greedy", "positional", "brs:depth=2", "maxn:depth=3"),
 }
-"""By number of players: from the weakest on, all quick, none that needs a file."""
+"""By number of players: `random` first, all quick, none that needs a file."""
 
 OPENINGS = {2: 400, 3: 100, 4: 50}
 """Openings of a rating where nothing is said, by number of players: some thousand rounds."""
@@ -60,17 +59,20 @@ def rating_settings(agent: str, chosen: Variant, openings: int | None = None, se
         players=chosen.players,
         seed=seed,
         openings_at_once=10,
-        newcomer=agent,
+        anchors=ratings,
     )
 
 
-def rate_anchors(openings: Mapping[int, int], seed: int, play: Callable[[Settings, Path], None]) -> dict[str, Any]:
+def rate_anchors(
+    openings: Mapping[int, int], seed: int, play: Callable[[Settings, Path], None], folder: Path
+) -> dict[str, Any]:
     """Return what `data/anchors.json` holds, from a tournament of each variant.
 
     Args:
         openings: Openings of each group, by number of players.
         seed: The same seed gives the same rounds.
         play: Plays a tournament in a folder.
+        folder: Where the tournaments are, each in a folder named by its variant; what was played there counts.
     """
     ratings = {}
     for chosen in all_variants():
@@ -81,9 +83,8 @@ def rate_anchors(openings: Mapping[int, int], seed: int, play: Callable[[Setting
             players=chosen.players,
             seed=seed,
         )
-        with tempfile.TemporaryDirectory() as folder:
-            play(settings, Path(folder))
-            rated = make_standings(Path(folder)).ratings.rating
+        play(settings, folder / chosen.name)
+        rated = make_standings(folder / chosen.name).ratings.rating
         ratings[chosen.name] = {name: round(float(rating), 1) for name, rating in zip(settings.names, rated, strict=True)}
     return {
         "ratings": ratings,

@@ -16,8 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents import Agent, make_agent
+from rolit_env.agents.base import blaming
 from rolit_env.batch import GameBatch
 from rolit_env.errors import OptionError
+from rolit_env.intervals import half_width
+from rolit_env.lockstep import checked_count
 from rolit_env.payoffs import win_shares
 from rolit_env.record import Recorder, RoundRecord
 from rolit_env.variant import Variant, starter_color, variant
@@ -122,16 +125,19 @@ def play_seated(
         opening: The rounds so far, left as they are.
         rng: All the agents' chance.
         seconds: The time that each agent takes to choose is added here, float64 [N].
+
+    Raises `AgentError` when an agent fails.
     """
     games = opening.games.copy()
     recorder = opening.copy(games)
     while not games.done:
         number = seats[games.seat]
-        began = time.perf_counter()
-        actions = agents[number].act(games, rng)
-        if seconds is not None:
-            seconds[number] += time.perf_counter() - began
-        games.step(actions)
+        with blaming(agents[number]):
+            began = time.perf_counter()
+            actions = agents[number].act(games, rng)
+            if seconds is not None:
+                seconds[number] += time.perf_counter() - began
+            games.step(actions)
         recorder.add(actions)
     return recorder
 
@@ -168,8 +174,7 @@ def play_rounds(
         OptionError: for rounds, opening turns, a starter or a number of agents that can't be.
     """
     chosen = variant(size, players)
-    if rounds < 1:
-        raise OptionError(f"rounds={rounds} is too few; allowed are ints from 1 up")
+    rounds = checked_count("rounds", rounds)
     check_opening(chosen, opening_turns, starter, seed)
     assignments = seat_assignments(len(agents), players)
     seated = [make_agent(agent) if isinstance(agent, str) else agent for agent in agents]
@@ -216,7 +221,7 @@ def play_rounds(
         opening_turns=opening_turns,
         seed=seed,
         win_share=win_share.mean,
-        interval=win_share.half_width(),
+        interval=np.zeros(1) if len(agents) == 1 else win_share.half_width(),  # one alone wins all there is
         par=held.sum(axis=1) / held.sum(),
         by_seat=by_seat.mean,
         by_seat_interval=by_seat.half_width(),
@@ -245,10 +250,6 @@ class _Mean:
         return mean
 
     def half_width(self) -> Shares:
-        """Return 1.96 standard errors of the mean; infinite for a single opening."""
-        if self._count < 2:
-            return np.full(self._sum.shape, np.inf)
         # Win shares lie in 0 to 1, so the difference of squares loses no digits that matter; rounding may leave it below 0.
-        variance = np.maximum(self._sum_of_squares / self._count - self.mean**2, 0) * self._count / (self._count - 1)
-        width: Shares = 1.96 * np.sqrt(variance / self._count)
-        return width
+        variance = np.maximum(self._sum_of_squares / self._count - self.mean**2, 0) / max(self._count - 1, 1)
+        return half_width(self.mean, np.sqrt(variance), self._count, self._count)

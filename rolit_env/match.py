@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rolit_env.agents import Agent, make_agent
+from rolit_env.agents.base import blaming
 from rolit_env.batch import GameBatch, draw_cells
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, RoundNotOverError, RoundOverError
@@ -133,6 +134,7 @@ class Match:
         """Play the next round and return its record. Errors of agents end it and leave the match as it was.
 
         Raises:
+            AgentError: when an agent fails.
             RoundOverError: when all rounds were played.
         """
         if self.is_over:
@@ -150,11 +152,13 @@ class Match:
             # A generator for each turn: a late agent goes on drawing from its own, whatever the others do meanwhile.
             answer_rng, forfeit_rng = rng.spawn(2)
             games = GameBatch.from_boards([board])
-            move, seconds = self._ask(self.agents[seats[board.seat]], games, answer_rng)
-            if move is None:
-                timeouts.append(board.ply + 1)
-                move = int(draw_cells(games.legal, forfeit_rng)[0])
-            board.push(move)
+            agent = self.agents[seats[board.seat]]
+            with blaming(agent):
+                move, seconds = self._ask(agent, games, answer_rng)
+                if move is None:
+                    timeouts.append(board.ply + 1)
+                    move = int(draw_cells(games.legal, forfeit_rng)[0])
+                board.push(move)
             times.append(round(seconds, 3))
         order = self.variant.slot_colors(COLORS.index(starter))
         names = {COLORS[color]: self.agents[agent].name for color, agent in zip(order, seats, strict=False)}
@@ -177,8 +181,9 @@ class Match:
         games = GameBatch(1, size=self.variant.size, players=self.variant.players, seed=0)
         for turns_left in (self.variant.plies // 2, 4):
             games.step_random(rng, games.plies - games.ply - turns_left)
-            for worker in self._workers.values():
-                worker.ask(games.copy(), rng.spawn(1)[0], WARM_UP_SECONDS / 2)
+            for agent in self.agents:
+                with blaming(agent):
+                    self._workers[id(agent)].ask(games.copy(), rng.spawn(1)[0], WARM_UP_SECONDS / 2)
 
 
 class _Task(NamedTuple):

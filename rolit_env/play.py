@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rolit_env.agents.base import Agent
+from rolit_env.agents.base import Agent, blaming
 from rolit_env.batch import GameBatch
 from rolit_env.board import Board
 from rolit_env.errors import OptionError, RolitError
@@ -89,7 +89,9 @@ def play_round(
             if move is None:
                 return False
         else:
-            move = int(agents[color].act(GameBatch.from_boards([board]), rng)[0])
+            with blaming(agents[color]):
+                move = int(agents[color].act(GameBatch.from_boards([board]), rng)[0])
+                board.copy().push(move)  # which says what is wrong with a move before it is shown
         console.print(describe_move(board, move, None if color == person else agents[color].name))
         board.push(move)
         fresh.append(move)

@@ -21,8 +21,11 @@ import numpy as np
 import numpy.typing as npt
 from openskill.models import PlackettLuce
 
+from rolit_env.intervals import student
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 ELO = 400 / np.log(10)
 """Points of rating for a factor e of strength."""
@@ -40,7 +43,8 @@ class Ratings:
 
     Attributes:
         rating: float64 [N]; NaN for an agent without rounds.
-        low, high: Ends of the 95 % intervals, float64 [N]; infinite where an agent won, or lost, whatever it played.
+        low, high: Ends of the 95 % intervals, float64 [N]; infinite where an agent, or some together, won or lost all that
+            they played against the rest, so that nothing says how far away they are: the rating is only a place holder then.
     """
 
     rating: Floats
@@ -48,7 +52,15 @@ class Ratings:
     high: Floats
 
 
-def rate(members: Ints, won: Floats, rounds: Floats, agents: int, fixed: Mapping[int, float], seed: int = 0) -> Ratings:
+def rate(
+    members: Ints,
+    won: Floats,
+    rounds: Floats,
+    agents: int,
+    fixed: Mapping[int, float],
+    openings: int | None = None,
+    seed: int = 0,
+) -> Ratings:
     """Rate agents by the rounds they won.
 
     Args:
@@ -57,6 +69,7 @@ def rate(members: Ints, won: Floats, rounds: Floats, agents: int, fixed: Mapping
         rounds: Rounds of each group in each block, float64 [K].
         agents: Number of agents, N.
         fixed: Agents whose ratings are given, one or more of them.
+        openings: Openings in all blocks; None for one in each.
         seed: Draws the openings anew.
     """
     rating = fit(members, won.sum(axis=0)[None], rounds.sum()[None], agents, fixed)[0]
@@ -71,8 +84,15 @@ def rate(members: Ints, won: Floats, rounds: Floats, agents: int, fixed: Mapping
     wider = np.sqrt(blocks / (blocks - 1)) * student(blocks - 1) / student(10**9)
     quantiles = np.quantile(samples, (0.025, 0.975), axis=0)
     low, high = rating + wider * (quantiles - rating)
-    for agent in set(range(agents)) - set(fixed):
-        _open_end(agent, members, won.sum(axis=0), rounds.sum(), blocks, rating, fixed, low, high)
+    # Who won of whom, and not how often, says who has no upper end and who has no lower one.
+    ahead = _won_something_of(members, won.sum(axis=0), agents)
+    playing = np.isin(np.arange(agents), members)
+    above, below = playing & ~_reach(ahead.T, fixed), playing & ~_reach(ahead, fixed)
+    totals = members, won.sum(axis=0), rounds.sum(), 3 / (openings or blocks), rating, fixed
+    if above.any():
+        high[above], low[above] = np.inf, _bound(above, 1, *totals)[above]
+    if below.any():
+        low[below], high[below] = -np.inf, np.where(above, np.inf, _bound(below, -1, *totals))[below]
     return Ratings(rating, low, high)
 
 
@@ -119,53 +139,50 @@ def fit(
     return ratings
 
 
-def _open_end(
-    agent: int,
+def _won_something_of(members: Ints, won: Floats, agents: int) -> Bools:
+    """Return whether the row's agent won anything of a round with the column's, bool [N, N]."""
+    ahead = np.zeros((agents, agents), bool)
+    for together, shares in zip(members, won, strict=True):
+        ahead[np.ix_(together[shares > 0], together)] = True
+    return ahead
+
+
+def _reach(steps: Bools, goals: Iterable[int]) -> Bools:
+    """Return from where, going from row to column, a goal can be reached, bool [N]."""
+    reached: Bools = np.isin(np.arange(len(steps)), list(goals))
+    for _ in steps:
+        reached |= steps @ reached
+    return reached
+
+
+def _bound(
+    apart: Bools,
+    lost: int,
     members: Ints,
     won: Floats,
     rounds: float,
-    blocks: int,
+    part: float,
     rating: Floats,
     fixed: Mapping[int, float],
-    low: Floats,
-    high: Floats,
-) -> None:
-    """Set the ends for an agent that won or lost all its rounds: no resample of those shows anything else."""
-    its = members == agent
-    share = won[its].sum() / max(rounds * its.sum(), 1)
-    if 0 < share < 1 or not its.any():
-        return
-    # The rule of three: what did not happen in K openings has a chance of at most 3 / K, with 95 % confidence.
-    part = min(0.5, 3 / blocks)
-    groups = its.any(axis=1)[:, None]
-    other = np.where(groups & ~its, 1 / (members.shape[1] - 1), 0.0)
-    moved = won * (1 - part * groups) + rounds * part * (other if share == 1 else its)
-    others = {number: float(rating[number]) for number in range(len(rating)) if number != agent} | dict(fixed)
-    bound = fit(members, moved[None], np.array([rounds]), len(rating), others)[0, agent]
-    low[agent], high[agent] = (bound, np.inf) if share == 1 else (-np.inf, bound)
+) -> Floats:
+    """Return the ratings if agents that are set apart had lost, or with −1 won, that part of what they played with the rest.
+
+    By the rule of three: what did not happen in K openings has a chance of at most 3 / K, with 95 % confidence.
+    """
+    inside = apart[members]
+    givers, takers = (inside, ~inside) if lost > 0 else (~inside, inside)
+    mixed = inside.any(axis=1, keepdims=True) & (~inside).any(axis=1, keepdims=True)
+    taken = np.where(mixed & givers, min(0.5, part) * won, 0.0)
+    shares = (mixed & takers) / np.maximum(takers.sum(axis=1, keepdims=True), 1)
+    moved = won - taken + taken.sum(axis=1, keepdims=True) * shares
+    others = {number: float(rating[number]) for number in range(len(rating)) if not apart[number]} | dict(fixed)
+    bound: Floats = fit(members, moved[None], np.array([rounds]), len(rating), others)[0]
+    return bound
 
 
 def _ends(rating: Floats, width: Floats, fixed: Mapping[int, float]) -> tuple[Floats, Floats]:
     width[list(fixed)] = 0
     return rating - width, rating + width
-
-
-def student(freedom: int) -> float:
-    """Return the 97.5 % point of Student's t with so many degrees of freedom, by Hill's expansion; exact for 1 and 2.
-
-    Off by less than .004 from three degrees on.
-    """
-    if freedom <= 2:
-        return (12.7062047, 4.3026527)[freedom - 1]
-    z = 1.959963985
-    terms = (
-        z,
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
-    )
-    return float(sum(term / freedom**power for power, term in enumerate(terms)))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ Legend: N agents, P players, G groups, K blocks.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, permutations
 from pathlib import Path
@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env.errors import ResultsError
+from rolit_env.intervals import half_width
 from rolit_env.payoffs import win_shares
-from rolit_env.ratings import Floats, Ints, Ratings, Skills, openskill, rate, student
+from rolit_env.ratings import Floats, Ints, Ratings, Skills, openskill, rate
 from rolit_env.tournament import Chunk, Settings, find_lines, load_settings, read_chunks, read_timings
 
 BLOCKS, FEWEST = 1000, 50
@@ -145,15 +146,12 @@ class Standings:
         }
 
 
-def make_standings(folder: Path, anchors: Mapping[str, float] | None = None) -> Standings:
-    """Return the standings of a tournament's folder.
+def make_standings(folder: Path) -> Standings:
+    """Return the standings of a tournament's folder, where `play_tournament` played.
 
-    Args:
-        folder: Where `play_tournament` played.
-        anchors: Ratings that are given, by name. Without, an agent that is `random` has 0, or else the first one.
+    Where the settings give no ratings, an agent that is `random` has 0, or else the first one.
 
-    Raises:
-        ResultsError: for a folder without results, or with damaged ones.
+    Raises `ResultsError` for a folder without results, or with damaged ones.
     """
     settings = load_settings(folder)
     groups, names = settings.groups, settings.names
@@ -172,11 +170,11 @@ def make_standings(folder: Path, anchors: Mapping[str, float] | None = None) -> 
             tally.add(chunk, first)
         first += settings.openings_in(number)
 
-    fixed = {names.index(name): rating for name, rating in (anchors or {}).items() if name in names}
+    fixed = {names.index(name): rating for name, rating in settings.anchors.items()}
     if not fixed:
         fixed = {next((at for at, name in enumerate(names) if settings.agents[name] == "random"), 0): 0.0}
     members = np.array(groups)
-    ratings = rate(members, tally.shares.sum(axis=3), tally.openings * len(settings.assignments), len(names), fixed)
+    ratings = rate(members, tally.shares.sum(axis=3), tally.openings * len(settings.assignments), len(names), fixed, openings)
     skills = None
     if len(fixed) == 1:
         ((anchor, rating),) = fixed.items()
@@ -287,19 +285,15 @@ class _Tally:
         total, blocks = counts.sum(axis=0), len(counts)
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = np.where(total > 0, sums.sum(axis=0) / total, np.nan)
-            if blocks == 1:
-                return mean, np.where(np.isnan(mean), np.nan, np.inf)
-            variance = blocks / (blocks - 1) * np.square(sums - mean * counts).sum(axis=0) / total**2
-        width = student(blocks - 1) * np.sqrt(variance)
-        # Where all rounds ended alike there is no spread to see; what never happened may yet, by the rule of three.
-        return mean, np.where((mean == 0) | (mean == 1), min(1.0, 3 / self.openings.sum()), width)
+            variance = blocks / max(blocks - 1, 1) * np.square(sums - mean * counts).sum(axis=0) / total**2
+        return mean, np.where(np.isnan(mean), np.nan, half_width(mean, np.sqrt(variance), blocks, int(self.openings.sum())))
 
 
 def _speeds(folder: Path, settings: Settings) -> tuple[Floats, float]:
     """Return the milliseconds of a move of each agent, and the rounds that a process plays in a second."""
     times: list[list[float]] = [[] for _ in settings.names]
     seconds = rounds = 0.0
-    for timing in read_timings(folder):
+    for timing in read_timings(folder, settings):
         members = settings.groups[timing["group"]]
         for member, took, moves in zip(members, timing["seconds"], timing["moves"], strict=True):
             times[member].append(1000 * took / moves if moves else np.nan)

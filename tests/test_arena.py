@@ -128,7 +128,8 @@ def test_results_are_those_of_the_rounds_played_by_hand(size: int, players: int,
         assert result.win_share[agent] == pytest.approx(won / len(assignments))
         assert result.balls[agent] == pytest.approx(np.mean(balls[agent]))
     assert result.tied == pytest.approx(tied / len(assignments))
-    assert np.isinf(result.interval).all()  # a single opening has no spread
+    # A single opening has no spread; one agent alone wins whatever comes.
+    assert result.interval.tolist() == [np.inf if len(agents) > 1 else 0] * len(agents)
     assert np.isinf(result.by_seat_interval).all()
 
 
@@ -254,6 +255,41 @@ def test_progress_is_told_and_reaches_the_end() -> None:
     assert told[-1] == (5_000, 5_000)
 
 
+class Clumsy(RandomAgent):
+    """Fails in its third turn, by an error or an illegal action."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def act(self, games: GameBatch, rng: np.random.Generator) -> np.ndarray:
+        if games.ply < 10:
+            return super().act(games, rng)
+        if self.name == "clumsy":
+            raise KeyError("oops")
+        return np.full(len(games), 36)
+
+
+def test_agents_that_fail_are_named() -> None:
+    with pytest.raises(AgentError, match=r"^clumsy failed with KeyError: 'oops' \(line \d+ of .*test_arena.py\)$"):
+        play_rounds(["random", Clumsy("clumsy")], 10)
+    with pytest.raises(AgentError, match=r"^cheat failed: .*illegal in games 0"):
+        play_rounds([Clumsy("cheat"), "random"], 10)
+
+
+def test_few_openings_and_rounds_that_all_end_alike_have_wide_intervals() -> None:
+    kept: list[RoundRecord] = []
+    two = play_rounds(["greedy", "random"], 4, size=6, seed=1, record=kept.extend)
+    shares = [sum(record.leaders == (color,) for color, name in record.agents.items() if name == "greedy") for record in kept]
+    first, second = (shares[0] + shares[2]) / 2, (shares[1] + shares[3]) / 2  # seating after seating
+    assert first != second
+    assert two.interval[0] == pytest.approx(12.706 * abs(first - second) / 2, rel=1e-3)  # Student's t for one degree
+    always = play_rounds(["alphabeta:depth=4", "random"], 40, size=8, seed=0)
+    assert always.win_share.tolist() == [1, 0]
+    assert always.interval == pytest.approx([3 / 20] * 2)
+    alone = play_rounds(["random"], 40, size=4)
+    assert (alone.win_share.tolist(), alone.interval.tolist()) == ([1], [0])
+
+
 @pytest.mark.parametrize(("players", "names"), [(2, ["greedy", "random"]), (3, ["greedy", "positional", "random"])])
 def test_rounds_are_recorded_with_who_sat_where(players: int, names: list[str]) -> None:
     kept: list[RoundRecord] = []
@@ -327,8 +363,9 @@ class FourPlayersOnly(RandomAgent):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rounds": 0}, "rounds=0 is too few; allowed are ints from 1 up"),
+        ({"rounds": 0}, "rounds=0 is no number of rounds; allowed are ints from 1 up"),
         ({"rounds": -5}, "allowed are ints from 1 up"),
+        ({"rounds": 1.5}, "allowed are ints from 1 up"),
         ({"seed": -1}, "seed=-1 is no seed; allowed are ints from 0 up"),
         ({"opening_turns": -1}, "has 0 to 60 turns"),
         ({"opening_turns": 61}, "has 0 to 60 turns"),

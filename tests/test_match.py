@@ -11,7 +11,7 @@ import pytest
 from rolit_env import cli, make_agent
 from rolit_env.agents import Agent, GreedyAgent, RandomAgent
 from rolit_env.board import Board
-from rolit_env.errors import OptionError, RecordError, RolitError, RoundNotOverError, RoundOverError, VariantError
+from rolit_env.errors import AgentError, OptionError, RecordError, RolitError, RoundNotOverError, RoundOverError, VariantError
 from rolit_env.match import Match, rotation
 from rolit_env.record import MatchRecord, RoundRecord, read_records
 from rolit_env.variant import COLORS, all_variants
@@ -279,7 +279,7 @@ def test_an_agent_that_plays_for_two_has_one_thread(blocked):
 @pytest.mark.parametrize("seconds", [None, 60.0])
 def test_an_error_of_an_agent_ends_the_round_and_leaves_the_match_as_it_was(seconds):
     match = Match([Failing(), "random"], size=4, seconds=seconds)
-    with pytest.raises(RuntimeError, match="out of ideas"):
+    with pytest.raises(AgentError, match=r"^failing failed with RuntimeError: out of ideas \(line \d+ of .*test_match.py\)$"):
         match.play()
     assert match.rounds == ()
 

@@ -6,10 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from rolit_env import GameBatch, cli, make_agent
+from rolit_env import cli, make_agent
 from rolit_env.agents import Agent, PositionalAgent, RandomAgent
 from rolit_env.anchors import ANCHORS, anchor_ratings, rate_anchors, rating_settings
 from rolit_env.errors import AgentError
@@ -37,13 +36,6 @@ def needs_more(path: str) -> Agent:
 
 def fails() -> Agent:
     raise ZeroDivisionError("halves of nothing")
-
-
-class Hopeless(Agent):
-    """Plays the worst cell that positional knows, to lose as often as can be."""
-
-    def act(self, games: GameBatch, rng: np.random.Generator) -> np.ndarray:
-        return np.array([games.board(at).legal_moves[-1] for at in range(len(games))])
 
 
 HERE = __name__
@@ -92,7 +84,7 @@ def test_own_code_that_makes_no_agent_is_refused(description: str, message: str)
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
-def test_every_variant_has_rated_anchors_from_weak_to_strong(chosen: object) -> None:
+def test_every_variant_has_rated_anchors(chosen: object) -> None:
     ratings = anchor_ratings(chosen)  # type: ignore[arg-type]
     assert tuple(ratings) == ANCHORS[chosen.players]  # type: ignore[attr-defined]
     assert ratings["random"] == 0
@@ -110,7 +102,7 @@ def test_a_newcomer_meets_all_groups_of_anchors(players: int, groups: int) -> No
     assert settings.rounds >= 4000
 
 
-def test_anchors_are_rated_by_a_tournament_of_each_variant(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_anchors_are_rated_by_a_tournament_of_each_variant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     quick = ("random", "greedy", "positional")
     monkeypatch.setattr("rolit_env.anchors.ANCHORS", {2: quick[:2], 3: quick})
     variants = (variant(8, 2), variant(6, 3))
@@ -121,7 +113,7 @@ def test_anchors_are_rated_by_a_tournament_of_each_variant(monkeypatch: pytest.M
         played.append(settings.variant)
         play_tournament(settings, folder)
 
-    found = rate_anchors({2: 2, 3: 1}, 3, play)
+    found = rate_anchors({2: 2, 3: 1}, 3, play, tmp_path)
     assert tuple(played) == variants
     assert list(found["ratings"]) == ["8x8-2p", "6x6-3p"]
     assert all(next(iter(ratings)) == "random" and ratings["random"] == 0 for ratings in found["ratings"].values())
@@ -190,3 +182,12 @@ def test_mistakes_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert "was trained for 8x8-2p" in refused(capsys, "rate", "models/8x8-2p.onnx", "--size", "6")
     assert "0 does not fit" in refused(capsys, "rate", "mcts", "--openings", "0")
     assert "can't be written to" in refused(capsys, "rate", "mcts", "--json", str(tmp_path / "no" / "where.json"))
+
+
+def test_a_kept_folder_reports_again_what_was_rated(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    rated(capsys, tmp_path, f"{HERE}:careful_function", "--size", "4", "--openings", "4", "--out", str(out))
+    before = {name: (out / name).read_bytes() for name in ("report.csv", "report.json", "report.html")}
+    assert cli.main(["report", str(out)]) == 0
+    assert {name: (out / name).read_bytes() for name in before} == before
+    assert "but those of anchors alone" in capsys.readouterr().out

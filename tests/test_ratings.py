@@ -10,7 +10,8 @@ import pytest
 
 from rolit_env import ratings
 from rolit_env.errors import ResultsError
-from rolit_env.ratings import fit, openskill, rate, student
+from rolit_env.intervals import student
+from rolit_env.ratings import fit, openskill, rate
 from rolit_env.standings import Standings, make_standings
 from rolit_env.tournament import Settings, load_settings, play_tournament, read_chunks
 from tests.recovery import recover
@@ -80,6 +81,24 @@ def test_who_never_lost_has_a_rating_and_no_upper_end(players: int) -> None:
     lost = rate(members, won, np.full(60, float(players)), players, dict.fromkeys(range(1, players), 0))
     assert np.isneginf(lost.low[0])
     assert lost.rating[0] < lost.high[0] < 0
+
+
+def test_some_that_never_lost_to_the_rest_have_no_upper_end_together() -> None:
+    # Two that beat the anchor always, and each other by turns, once in a circle of three as well: how far above is not known.
+    members = np.array([[0, 1], [0, 2], [1, 2]])
+    won = np.tile([[[0.0, 2], [0, 2], [1, 1]]], (60, 1, 1))
+    found = rate(members, won, np.full(60, 2.0), 3, {0: 0})
+    assert np.isposinf(found.high[1:]).all()
+    # They would have lost 3 of 60 openings to it.
+    assert found.low[1:] == pytest.approx(400 * np.log10(57 / 3), abs=2)
+    turned = rate(members, np.tile([[[2.0, 0], [2, 0], [1, 1]]], (60, 1, 1)), np.full(60, 2.0), 3, {0: 0})
+    assert np.isneginf(turned.low[1:]).all()
+    assert turned.high[1:] == pytest.approx(-400 * np.log10(57 / 3), abs=2)
+    # Half a round won of either ties both down.
+    won[0, 0] = 0.5, 1.5
+    found = rate(members, won, np.full(60, 2.0), 3, {0: 0})
+    assert np.isfinite(found.high).all()
+    assert np.isfinite(found.low).all()
 
 
 def test_one_opening_tells_nothing_about_the_spread() -> None:
@@ -198,7 +217,7 @@ def test_an_unfinished_tournament_counts_what_all_have_played(three: Path, tmp_p
         make_standings(tmp_path)
 
 
-def test_blocks_change_no_mean_and_keep_memory_flat(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_change_no_mean(three: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = make_standings(three)
     monkeypatch.setattr("rolit_env.standings.BLOCKS", 7)
     monkeypatch.setattr("rolit_env.standings.FEWEST", 7)

@@ -221,7 +221,9 @@ def test_what_is_no_tournament_is_refused_in_one_line(
     (tmp_path / "results.jsonl").write_text("{}\n")
     assert "line 1 of" in refused(capsys, "report", str(tmp_path))
     (tmp_path / "results.jsonl").write_bytes((folder / "results.jsonl").read_bytes())
-    for text in ("x\n", '{"group": 0, "seconds": [1], "moves": []}\n', "[]\n"):
+    good = {"chunk": 0, "group": 0, "seconds": [1, 1, 1], "moves": [1, 1, 1], "all": 3}
+    changes = ({"group": 99}, {"chunk": -1}, {"seconds": [1, 1]}, {"moves": [1, "a", 1]}, {"all": "long"}, {"moves": None})
+    for text in ("x\n", "[]\n", "{}\n", *(json.dumps(good | change) + "\n" for change in changes)):
         (tmp_path / "timings.jsonl").write_text(text)
         assert "line 1 of" in refused(capsys, "report", str(tmp_path))
     assert "required: DIR" in refused(capsys, "report")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 from rolit_env import GameBatch, arena, cli
 from rolit_env.agents import AGENTS, Agent, RandomAgent
-from rolit_env.errors import ConfigError, OptionError, ResultsError, RolitError, VariantError
+from rolit_env.errors import ConfigError, OptionError, RecordError, ResultsError, RolitError, VariantError
 from rolit_env.record import RoundRecord, read_records
 from rolit_env.standings import make_standings
 from rolit_env.tournament import (
@@ -103,8 +104,9 @@ def test_a_chunk_depends_on_nothing_played_before() -> None:
     assert alone.line(settings) == again.line(settings)
 
 
-def test_a_newcomer_is_in_all_groups() -> None:
-    settings = Settings(dict.fromkeys("abcde", "random"), 1, players=3, newcomer="d")
+def test_anchors_alone_make_no_group() -> None:
+    anchors = dict.fromkeys("abce", 100.0)
+    settings = Settings(dict.fromkeys("abcde", "random"), 1, players=3, anchors=anchors)
     assert len(settings.groups) == 6
     assert all(3 in group for group in settings.groups)
 
@@ -132,7 +134,7 @@ def test_lines_say_who_played_and_how_it_ended(tmp_path: Path) -> None:
         assert [len(text) for text in texts] == [2 * openings] * 2
         assert [int(two, 16) for text in texts for two in text] == chunk.balls.ravel().tolist()
         assert (chunk.balls.sum(axis=2) <= 16).all()
-    for timing in read_timings(tmp_path):
+    for timing in read_timings(tmp_path, QUICK):
         assert timing["moves"] == [8 * (3 if timing["chunk"] == 5 else 4)] * 2
         assert 0 < sum(timing["seconds"]) <= timing["all"]
 
@@ -198,9 +200,11 @@ def test_a_tournament_that_is_killed_five_times_ends_the_same(tmp_path: Path, wo
         sizes.append(results.stat().st_size)
     assert sizes == sorted(set(sizes))
     assert sizes[-1] < len(undisturbed)
-    lost = results.read_bytes().splitlines()
-    assert played(Settings(agents, 300, size=4, openings_at_once=2), results.parent, workers=workers) == undisturbed
-    assert set(lost[:-1]) <= set(undisturbed.splitlines())  # what had been played was not played again in vain
+    there = results.read_bytes().count(b"\n")
+    told: list[tuple[int, int]] = []
+    again = Settings(agents, 300, size=4, openings_at_once=2)
+    assert played(again, results.parent, workers=workers, progress=lambda *counts: told.append(counts)) == undisturbed
+    assert told[0] == (there * 4, 1800)  # what had been played was not played again
 
 
 def test_a_half_written_last_line_is_played_again_wherever_it_was_cut(tmp_path: Path) -> None:
@@ -357,7 +361,13 @@ def test_a_config_names_agents_in_a_list_or_with_names(tmp_path: Path) -> None:
         ("agents: [random, greedy]\nopenings: 3\nopening_turns: 61", OptionError, "opening_turns=61 does not fit"),
         ("agents: [random, greedy]\nopenings: 3\nstarter: blue", OptionError, "starter='blue' is no playing colour"),
         ("agents: [random, greedy]\nopenings: 3\nstarter: 7", ConfigError, "starter=7 has the wrong type"),
-        ("agents: [random, greedy]\nopenings: 3\nnewcomer: mcts", ConfigError, "newcomer='mcts' is none of the agents"),
+        ("agents: [random, greedy]\nopenings: 3\nanchors: {mcts: 3}", ConfigError, "anchor 'mcts' is none of the agents"),
+        ("agents: [random, greedy]\nopenings: 3\nanchors: [random]", ConfigError, "must be lines `name: rating`"),
+        ("agents: [random, greedy]\nopenings: 3\nanchors: {random: much}", ConfigError, "has the rating 'much'"),
+        ("agents: [random, greedy]\nopenings: 3\nanchors: {random: 0, greedy: 9}", ConfigError, "nobody to rate"),
+        ("agents: {'a ': random, b: greedy}\nopenings: 3", RecordError, "'a ' is no name"),
+        ("agents: [random, greedy]\nopenings: 3\nrecords: 1", ConfigError, "records=1 has the wrong type"),
+        ("[" * 100_000, ConfigError, "is no YAML"),
     ],
 )
 def test_bad_settings_are_refused(tmp_path: Path, text: str, kind: type[RolitError], message: str) -> None:
@@ -405,8 +415,24 @@ def test_agents_that_fail_are_named(
     path = config(tmp_path, f"agents: [random, '{__name__}:{kind}']\nopenings: 3\nsize: 4")
     assert cli.main(["tournament", str(path), "--out", str(tmp_path / "out"), "--workers", workers]) == 2
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last.startswith(f"rolit: a round of random, {__name__}:{kind} failed")
+    assert last.startswith(f"rolit: {__name__}:{kind} failed")
     assert message in last
+
+
+class Dying(Agent):
+    def act(self, games: GameBatch, rng: np.random.Generator) -> np.ndarray:
+        os._exit(1)
+
+
+def test_a_process_that_dies_is_one_line_and_what_was_played_is_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = config(tmp_path, f"agents: [random, greedy, '{__name__}:Dying']\nopenings: 3\nsize: 4")
+    assert cli.main(["tournament", str(path), "--out", str(tmp_path / "out"), "--workers", "2"]) == 2
+    assert "a process that played died" in capsys.readouterr().err.splitlines()[-1]
+    settings = load_settings(tmp_path / "out")
+    assert settings.groups[0] == (0, 1)
+    assert all(chunk.group == 0 for chunk in read_chunks(tmp_path / "out", settings))
 
 
 def test_mistakes_on_the_command_line_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

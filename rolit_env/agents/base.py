@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import traceback
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
 
 from rolit_env.batch import GameBatch
+from rolit_env.errors import AgentError, RolitError
 from rolit_env.variant import Variant
 
 
@@ -32,3 +36,18 @@ class Agent(ABC):
 
     def check_variant(self, variant: Variant) -> None:  # noqa: B027  (most agents play everything)
         """Raise `VariantError` when the agent can't play this variant."""
+
+
+@contextmanager
+def blaming(agent: Agent) -> Iterator[None]:
+    """Turn what goes wrong with an agent's answer into an `AgentError` that names the agent, and the place in its code."""
+    try:
+        yield
+    except (AgentError, MemoryError):
+        raise
+    except RolitError as error:
+        raise AgentError(f"{agent.name} failed: {error}") from error
+    except Exception as error:  # the code of users raises what it likes
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"line {place.lineno} of {place.filename}"
+        raise AgentError(f"{agent.name} failed with {type(error).__name__}: {error} ({where})") from error

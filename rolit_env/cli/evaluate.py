@@ -26,6 +26,7 @@ from rolit_env.cli.parser import (
 )
 from rolit_env.errors import OptionError
 from rolit_env.record import Record, recording
+from rolit_env.report import words
 from rolit_env.variant import variant
 
 MOST_ROUNDS = 10**8
@@ -129,11 +130,11 @@ def _print_results(results: Sequence[ArenaResult], name: str) -> None:
     for result in results:
         table.add_row(
             " + ".join(result.agents[1:]),
-            f"{_share(result.win_share[0])} {half_width} {_share(result.interval[0])}",
-            _share(result.par[0]),
-            " ".join(_share(share) for share in result.by_seat[0]),
+            f"{words.share(result.win_share[0])} {half_width} {words.share(result.interval[0])}",
+            words.share(result.par[0]),
+            " ".join(words.share(share) for share in result.by_seat[0]),
             f"{result.balls[0]:.1f}",
-            _share(result.tied),
+            words.share(result.tied),
             f"{result.rounds:,}",
         )
     console.print(f"{results[0].agents[0]} on {name}\n", style="bold")
@@ -144,8 +145,3 @@ def _print_results(results: Sequence[ArenaResult], name: str) -> None:
         "by seat: moving first, second, ...; balls: mean at the end; tied: of all rounds",
         style="dim",
     )
-
-
-def _share(share: float) -> str:
-    """Write .987, and 1.000 for all."""
-    return f"{share:.3f}".removeprefix("0")

@@ -142,5 +142,11 @@ def progress_bars(*columns: str | ProgressColumn, auto_refresh: bool = True) -> 
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     first = TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn()
     return Progress(
-        *first, *columns, console=console, transient=True, auto_refresh=auto_refresh, disable=not console.is_terminal
+        *first,
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=auto_refresh,
+        speed_estimate_period=24 * 3600,  # steps may take minutes, quick ones and slow ones in turns
+        disable=not console.is_terminal,
     )

@@ -12,7 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from rolit_env.anchors import OPENINGS, anchor_ratings, rate_anchors, rating_settings
+from rolit_env.anchors import OPENINGS, rate_anchors, rating_settings
 from rolit_env.cli.parser import AGENT_HELP, Verbs, add_json, add_verb, draft_of, int_from, table_console, write_report
 from rolit_env.cli.tournament import add_workers, play
 from rolit_env.errors import OptionError
@@ -45,7 +45,12 @@ example: rolit rate models/8x8-2p.onnx
         help=f"openings that each group plays in all seatings (default: {usual} players; with --make five times as many)",
     )
     verb.add_argument("--seed", type=int_from(0), default=0, help="the same seed gives the same rounds (default: 0)")
-    verb.add_argument("--out", type=Path, metavar="DIR", help="keep the rounds and a report in a folder, to go on from")
+    verb.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="keep the rounds in a folder, to go on from (default with --make: runs/anchors)",
+    )
     add_workers(verb)
     add_json(verb)
     verb.add_argument("--make", type=Path, metavar="FILE", help="rate nobody: rate the anchors of all variants anew")
@@ -56,9 +61,13 @@ def run(options: argparse.Namespace) -> None:
     if (options.agent is None) == (options.make is None):
         raise OptionError("rate takes either an AGENT to rate or --make FILE (see rolit rate --help)")
     if options.make:
+        if options.json:
+            raise OptionError("--make FILE writes the ratings themselves; leave out --json")
         openings = {players: options.openings or 5 * usual for players, usual in OPENINGS.items()}
         with draft_of(options.make) as draft:
-            found = rate_anchors(openings, options.seed, lambda settings, folder: play(settings, folder, options))
+            found = rate_anchors(
+                openings, options.seed, lambda settings, at: play(settings, at, options), options.out or Path("runs/anchors")
+            )
             if draft:
                 draft.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
         return
@@ -66,7 +75,7 @@ def run(options: argparse.Namespace) -> None:
     settings = rating_settings(options.agent, chosen, options.openings, options.seed)
     with draft_of(options.json) as draft, nullcontext(options.out) if options.out else tempfile.TemporaryDirectory() as folder:
         play(settings, Path(folder), options)
-        standings = make_standings(Path(folder), anchor_ratings(chosen))
+        standings = make_standings(Path(folder))
         write_report(draft, options, result=standings.to_dict())
         if options.out:
             write_reports(standings, options.out)

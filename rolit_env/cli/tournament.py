@@ -67,7 +67,7 @@ def play(settings: Settings, folder: Path, options: argparse.Namespace) -> None:
 def show(folder: Path) -> None:
     """Print the report of a folder and write its files."""
     standings = make_standings(folder)
-    paths = write_reports(standings, folder)
     console = table_console()
     console.print(screen(standings, "+-" if console.options.ascii_only else "±"))
+    paths = write_reports(standings, folder)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", style="dim", soft_wrap=True)

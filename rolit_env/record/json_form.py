@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import reprlib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rolit_env.errors import RecordError
-from rolit_env.record.model import MatchRecord, Record, RoundRecord
+from rolit_env.record.model import MatchRecord, Record, RoundRecord, shown
 from rolit_env.record.text_form import FORMAT
 
 _ROUND_KEYS = ("size", "players", "agents", "starter", "moves", "counts")
@@ -82,9 +81,9 @@ def from_dict(value: object) -> Record:
     data = _typed(value, "a record", _is_object)
     kind = data.get("format")
     if kind not in ("rolit round", "rolit match"):
-        raise RecordError(f"format {_shown(kind)} is not that of a record; allowed are 'rolit round' and 'rolit match'")
+        raise RecordError(f"format {shown(kind)} is not that of a record; allowed are 'rolit round' and 'rolit match'")
     if not _is_int(data.get("version")) or data["version"] != FORMAT:
-        raise RecordError(f"this is version {_shown(data.get('version'))} of the format; allowed is {FORMAT}")
+        raise RecordError(f"this is version {shown(data.get('version'))} of the format; allowed is {FORMAT}")
     if kind == "rolit match":
         return _match(data)
     played = _round(data)
@@ -133,7 +132,7 @@ def _match(data: dict[str, Any]) -> MatchRecord:
     )
     for key, found in (("won", record.won), ("points", record.points)):
         if _list(data, key, _is_int) != found:
-            raise RecordError(f"{key} must be {list(found)} by the rounds, not {_shown(data[key])}")
+            raise RecordError(f"{key} must be {list(found)} by the rounds, not {shown(data[key])}")
     return record
 
 
@@ -142,7 +141,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise RecordError(f"{_shown(twice)} is given a second time; allowed is once")
+        raise RecordError(f"{shown(twice)} is given a second time; allowed is once")
     return values
 
 
@@ -154,7 +153,7 @@ def _check_keys(data: dict[str, Any], needed: tuple[str, ...], options: tuple[st
     known = ("format", "version", *needed, *options)
     for key in data:
         if key not in known:
-            raise RecordError(f"{_shown(key)} is unknown; known are {', '.join(known)}")
+            raise RecordError(f"{shown(key)} is unknown; known are {', '.join(known)}")
     for key in needed:
         if key not in data:
             raise RecordError(f"{key!r} is missing; a record has {', '.join(needed)}")
@@ -178,7 +177,7 @@ def _is_object(value: object) -> bool:
 
 def _typed(value: Any, what: str, kind: Callable[[object], bool]) -> Any:
     if not kind(value):
-        raise RecordError(f"{what} can't be {_shown(value)}; docs/records.md says what it must be")
+        raise RecordError(f"{what} can't be {shown(value)}; docs/records.md says what it must be")
     return value
 
 
@@ -198,7 +197,7 @@ def _list(data: dict[str, Any], key: str, kind: Callable[[object], bool], *, opt
 def _dict(data: dict[str, Any], key: str, kind: Callable[[object], bool]) -> dict[str, Any]:
     values: dict[str, Any] = _typed(data[key], key, _is_object)
     for name, value in values.items():
-        _typed(value, f"{_shown(name)} of {key}", kind)
+        _typed(value, f"{shown(name)} of {key}", kind)
     return values
 
 
@@ -218,7 +217,3 @@ def _skip_space(text: str, position: int) -> int:
     while position < len(text) and text[position] in " \t\r\n":
         position += 1
     return position
-
-
-def _shown(value: object) -> str:
-    return " ".join(reprlib.repr(value).split())

@@ -74,7 +74,7 @@ class RoundRecord:
             raise RecordError(f"agents are given for {_listed(self.agents)}; {chosen.name} is played by {_listed(colors)}")
         check_names((*self.agents.values(), self.program))
         if self.starter not in colors:
-            raise RecordError(f"{_shown(self.starter)} can't start {chosen.name}; allowed are {_listed(colors)}")
+            raise RecordError(f"{shown(self.starter)} can't start {chosen.name}; allowed are {_listed(colors)}")
         if turns > chosen.plies:
             raise RecordError(f"turn {chosen.plies + 1}: a round of {chosen.name} has {chosen.plies} turns", chosen.plies + 1)
         if not _cell_names(self.size).issuperset(self.moves):
@@ -87,7 +87,7 @@ class RoundRecord:
             self._refuse_timeouts()
         check_seed(self.seed)
         if self.limit is not None and not (_is_time(self.limit) and self.limit > 0):
-            raise RecordError(f"limit {_shown(self.limit)} is no time for a turn; allowed are {_TIMES}, more than 0")
+            raise RecordError(f"limit {shown(self.limit)} is no time for a turn; allowed are {_TIMES}, more than 0")
         if self.seconds is not None:
             self._refuse_seconds(self.seconds)
 
@@ -161,7 +161,7 @@ class RoundRecord:
         for turn, cell in enumerate(self.moves, start=1):
             if cell not in names:
                 raise RecordError(
-                    f"turn {turn}: {_shown(cell)} is no cell of this board; cells run from a1 (top left) to {last}", turn
+                    f"turn {turn}: {shown(cell)} is no cell of this board; cells run from a1 (top left) to {last}", turn
                 )
 
     def _refuse_timeouts(self) -> None:
@@ -177,7 +177,7 @@ class RoundRecord:
             raise RecordError(f"{len(seconds)} times are given for {len(self.moves)} turns; allowed is one for each, or none")
         for turn, time in enumerate(seconds, start=1):
             if not _is_time(time):
-                raise RecordError(f"turn {turn}: {_shown(time)} is no time; allowed are {_TIMES}", turn)
+                raise RecordError(f"turn {turn}: {shown(time)} is no time; allowed are {_TIMES}", turn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +221,8 @@ class MatchRecord:
             for seat, color in zip(seats, played.order, strict=True):
                 if played.agents[color] != self.agents[seat]:
                     raise RecordError(
-                        f"round {number}: by the seats {color} is agent {seat + 1}, {_shown(self.agents[seat])}, "
-                        f"but it is played by {_shown(played.agents[color])}"
+                        f"round {number}: by the seats {color} is agent {seat + 1}, {shown(self.agents[seat])}, "
+                        f"but it is played by {shown(played.agents[color])}"
                     )
 
     @property
@@ -270,7 +270,7 @@ def check_names(names: Iterable[str | None]) -> None:
     """Raise `RecordError` for a name that does not fit on a line as it is."""
     for name in names:
         if name is not None and not (name and name.isprintable() and name == name.strip()):
-            raise RecordError(f"{_shown(name)} is no name; allowed is printable text on one line, without spaces around it")
+            raise RecordError(f"{shown(name)} is no name; allowed is printable text on one line, without spaces around it")
 
 
 def check_seed(seed: int | None) -> None:
@@ -301,5 +301,6 @@ def _listed(names: Mapping[str, object] | Sequence[str]) -> str:
     return reprlib.repr(", ".join(names))[1:-1] or "none"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """Write what was given on one line, cut where it is long."""
     return " ".join(reprlib.repr(value).split())

@@ -18,9 +18,9 @@ def half_width(value: float, sign: str = "±") -> str:
 
 
 def rating(standings: Standings, agent: int) -> str:
-    """Write 144, with a sign where it is below the anchor."""
-    value = standings.ratings.rating[agent]
-    return "-" if math.isnan(value) else f"{round(value)}"
+    """Write 144, and - where all that is known is the other end, see `interval`."""
+    low, high = standings.ratings.low[agent], standings.ratings.high[agent]
+    return "-" if math.isinf(low) != math.isinf(high) else f"{round(standings.ratings.rating[agent])}"
 
 
 def interval(standings: Standings, agent: int) -> str:
@@ -53,11 +53,14 @@ def conditions(standings: Standings) -> str:
     """Say in a few sentences what the figures depend on."""
     settings = standings.settings
     far = "" if standings.openings == settings.openings else f" of {settings.openings:,} so far"
+    but = " but those of anchors alone" if settings.anchors else ""
+    known = not math.isnan(standings.rounds_per_second)
+    speed = f"; {standings.rounds_per_second:,.3g} rounds a second on each core" if known else ""
     starter = "a drawn colour" if settings.starter == "random" else settings.starter
     return (
         f"{standings.rounds:,} rounds: {standings.openings:,} openings{far}, {settings.opening_turns} random turns each, "
-        f"{starter} first, played by every group of {settings.players} agents in all assignments to seats. "
-        f"Seed {settings.seed}. First place was shared in {share(standings.tied)} of the rounds."
+        f"{starter} first, played by every group of {settings.players} agents{but} in all assignments to seats. "
+        f"Seed {settings.seed}{speed}. First place was shared in {share(standings.tied)} of the rounds."
     )
 
 

@@ -15,7 +15,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -100,7 +100,9 @@ def load_settings(folder: Path) -> Settings:
     """Return the settings of a folder. Raises `ResultsError` for one without."""
     try:
         return make_settings(_read_json(folder)["settings"], str(folder / SETTINGS))
-    except (KeyError, TypeError, RolitError) as error:
+    except (KeyError, TypeError):
+        raise ResultsError(f"{folder} holds no tournament: {SETTINGS} is not as it was written") from None
+    except RolitError as error:
         raise ResultsError(f"{folder} holds no tournament: {error}") from None
 
 
@@ -121,19 +123,25 @@ def read_chunks(folder: Path, settings: Settings, places: dict[tuple[int, int], 
     with (folder / RESULTS).open("rb") as file:
         for key in sorted(places):
             file.seek(places[key])
-            yield Chunk.from_line(file.readline().rstrip(b"\n"), settings)
+            try:
+                yield Chunk.from_line(file.readline().rstrip(b"\n"), settings)
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise ResultsError(f"{folder / RESULTS} was changed while it was read ({error}); try again") from None
 
 
-def read_timings(folder: Path) -> Iterator[dict[str, Any]]:
+def read_timings(folder: Path, settings: Settings) -> Iterator[dict[str, Any]]:
     """Yield the lines of `timings.jsonl`. Raises `ResultsError` for one that is damaged."""
     if (folder / TIMINGS).exists():
         with (folder / TIMINGS).open("rb") as file:
             for at, _, line in _whole_lines(file):
                 try:
                     timing = json.loads(line)
-                    if len(timing["seconds"]) != len(timing["moves"]) or not isinstance(timing["group"], int):
-                        raise ValueError("seconds and moves don't match")
-                except (ValueError, KeyError, TypeError) as error:
+                    chunk, group, seconds, moves = (timing[key] for key in ("chunk", "group", "seconds", "moves"))
+                    if not 0 <= chunk < settings.chunks or not 0 <= group < len(settings.groups):
+                        raise ValueError(f"there is no chunk {chunk} of group {group}")
+                    if not len(seconds) == len(moves) == settings.players or min(*seconds, *moves, timing["all"]) < 0:
+                        raise ValueError("seconds and moves don't fit the group")
+                except (ValueError, KeyError, TypeError, RecursionError) as error:
                     raise ResultsError(f"line {at} of {folder / TIMINGS} is damaged ({error!r}); delete the file") from None
                 yield timing
 
@@ -194,7 +202,7 @@ def _read_json(folder: Path) -> Any:
 
 def check_settings(settings: Settings, folder: Path) -> None:
     """Keep the settings in a new folder; in another, refuse all but those it was begun with."""
-    wanted = {"settings": asdict(settings), "files": _file_sums(settings.agents.values())}
+    wanted: dict[str, dict[str, Any]] = {"settings": asdict(settings), "files": _file_sums(settings.agents.values())}
     if not (folder / SETTINGS).exists():
         if (folder / RESULTS).exists():
             raise ResultsError(f"{folder} has results without settings; choose another folder")
@@ -205,6 +213,8 @@ def check_settings(settings: Settings, folder: Path) -> None:
     for part, values in wanted.items():
         kept = found.get(part) if isinstance(found, dict) else None
         kept = kept if isinstance(kept, dict) else {}
+        if part == "settings":  # that came later are at their defaults in folders from before
+            kept = {one.name: one.default for one in fields(Settings) if one.default is not MISSING} | {"anchors": {}} | kept
         for name in (*values, *kept):
             # As text, because the order of the agents is that of the groups.
             now, then = json.dumps(values.get(name)), json.dumps(kept.get(name))

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from rolit_env.agents import make_agent
 from rolit_env.arena import make_openings, play_seated
-from rolit_env.errors import AgentError, OptionError, RolitError
+from rolit_env.errors import AgentError, OptionError
 from rolit_env.record import RoundRecord, format_text
 from rolit_env.tournament.folder import (
     RESULTS,
@@ -64,14 +65,7 @@ def play_chunk(settings: Settings, number: int, group: int) -> Played:
     names = [settings.names[member] for member in members]
     agents = [make_agent(settings.agents[name]) for name in names]
     seconds = np.zeros(len(members))
-    try:
-        played = [
-            play_seated(agents, seats, opening, rng, seconds) for seats, rng in zip(assignments, agent_rngs, strict=True)
-        ]
-    except RolitError as error:
-        raise AgentError(f"a round of {', '.join(names)} failed: {error}") from error
-    except Exception as error:  # the code of users raises what it likes
-        raise AgentError(f"a round of {', '.join(names)} failed ({type(error).__name__}: {error})") from error
+    played = [play_seated(agents, seats, opening, rng, seconds) for seats, rng in zip(assignments, agent_rngs, strict=True)]
     turns = range(settings.opening_turns, settings.variant.plies)
     movers = [seats[turn % settings.players] for turn in turns for seats in assignments]
     moves = [count * movers.count(member) for member in range(settings.players)]
@@ -155,7 +149,13 @@ def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, cl
 
     if not cluster:
         parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-        yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
+        try:
+            yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
+        except BrokenExecutor:
+            raise AgentError(
+                "a process that played died, perhaps for want of memory; what was played is kept: run the same command again, "
+                "with fewer workers or a smaller openings_at_once if it dies again"
+            ) from None
         return
     with parallel_config("ray", n_jobs=cluster):
         wave = 4 * cluster  # this backend hands out nothing before all that it was given is done

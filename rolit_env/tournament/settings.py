@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -11,9 +11,24 @@ import yaml
 
 from rolit_env.arena import check_opening, seat_assignments
 from rolit_env.errors import ConfigError
+from rolit_env.record import check_names, check_seed
 from rolit_env.variant import Variant, variant
 
 MOST_OPENINGS = 10**8
+
+MOST_RATING = 10**5
+
+PLAIN = {
+    "openings": int,
+    "size": int,
+    "players": int,
+    "opening_turns": int,
+    "starter": str,
+    "seed": int,
+    "openings_at_once": int,
+    "records": bool,
+}
+"""Of which type plain settings are."""
 
 
 @dataclass(frozen=True)
@@ -29,13 +44,13 @@ class Settings:
         opening_turns: Uniformly random turns at the start of a round.
         starter: A colour, or `random`: drawn for each opening.
         seed: The same seed gives the same rounds.
-        openings_at_once: Openings in a chunk, played side by side: what is lost when a process is killed.
-        newcomer: Name of an agent that all groups must have, so that the others don't play without it; empty for none.
+        openings_at_once: Openings in a chunk, played side by side: what each worker loses when it is killed.
+        anchors: Ratings that are given, by name; anchors alone make no group.
         records: Whether the games are kept, move by move.
 
     Raises:
         VariantError: for a variant that does not exist.
-        ConfigError: for agents that can't be.
+        ConfigError, RecordError: for agents, names or anchors that can't be.
         OptionError: for openings that can't be.
     """
 
@@ -47,20 +62,27 @@ class Settings:
     starter: str = "random"
     seed: int = 0
     openings_at_once: int = 50
-    newcomer: str = ""
+    anchors: dict[str, float] = field(default_factory=dict)
     records: bool = False
 
     def __post_init__(self) -> None:
-        for field in fields(self)[1:]:
-            value, wanted = getattr(self, field.name), {"str": str, "bool": bool}.get(str(field.type), int)
+        for name, wanted in PLAIN.items():
+            value = getattr(self, name)
             if type(value) is not wanted:
-                raise ConfigError(f"{field.name}={value!r} has the wrong type; it must be of type {wanted.__name__}")
+                raise ConfigError(f"{name}={value!r} has the wrong type; it must be of type {wanted.__name__}")
         check_opening(self.variant, self.opening_turns, self.starter, self.seed)
+        check_names(self.names)
+        check_seed(self.seed)
         for name in ("openings", "openings_at_once"):
             if not 1 <= getattr(self, name) <= MOST_OPENINGS:
                 raise ConfigError(f"{name}={getattr(self, name)} does not fit; allowed are ints from 1 to {MOST_OPENINGS}")
-        if self.newcomer and self.newcomer not in self.agents:
-            raise ConfigError(f"newcomer={self.newcomer!r} is none of the agents; allowed are {', '.join(self.agents)}")
+        for name, rating in self.anchors.items():
+            if name not in self.agents:
+                raise ConfigError(f"the anchor {name!r} is none of the agents; allowed are {', '.join(self.agents)}")
+            if type(rating) not in (int, float) or not -MOST_RATING <= rating <= MOST_RATING:
+                raise ConfigError(f"the anchor {name!r} has the rating {rating!r}; allowed are numbers to {MOST_RATING}")
+        if len(self.anchors) == len(self.agents):
+            raise ConfigError("all agents are anchors, so there is nobody to rate; allowed are fewer anchors")
         if len(self.agents) < self.players:
             raise ConfigError(
                 f"{len(self.agents)} agents are too few, for nobody meets itself; {self.variant.name} needs {self.players} or "
@@ -79,10 +101,9 @@ class Settings:
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
-        """Who meets: every P of the N agents, by their numbers, or those with the newcomer."""
-        newcomer = self.names.index(self.newcomer) if self.newcomer else None
+        """Who meets: every P of the N agents, by their numbers, but for those that are all anchors."""
         every = combinations(range(len(self.agents)), self.players)
-        return [group for group in every if newcomer is None or newcomer in group]
+        return [group for group in every if not all(self.names[number] in self.anchors for number in group)]
 
     @property
     def assignments(self) -> list[tuple[int, ...]]:
@@ -115,14 +136,14 @@ def read_config(path: Path) -> Settings:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path} can't be read ({error.strerror}); it must be a YAML file") from None
-    except (ValueError, yaml.YAMLError) as error:
+    except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} is no YAML ({error})") from None
     return make_settings(content, str(path))
 
 
 def make_settings(content: Any, where: str) -> Settings:
     """Return the settings in a mapping read from a file that `where` names. Raises as `read_config` does."""
-    known = [field.name for field in fields(Settings)]
+    known = [one.name for one in fields(Settings)]
     if not isinstance(content, dict):
         raise ConfigError(f"{where} must hold settings, each a line `name: value`; known are {', '.join(known)}")
     for name in content:
@@ -131,7 +152,10 @@ def make_settings(content: Any, where: str) -> Settings:
     for name in ("agents", "openings"):
         if name not in content:
             raise ConfigError(f"{where} lacks the setting {name}")
-    return Settings(**content | {"agents": _named(content["agents"])})
+    anchors = content.get("anchors", {})
+    if not isinstance(anchors, dict):
+        raise ConfigError("anchors must be lines `name: rating`")
+    return Settings(**content | {"agents": _named(content["agents"]), "anchors": anchors})
 
 
 def _named(agents: Any) -> dict[str, str]:
