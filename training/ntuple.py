@@ -25,6 +25,7 @@ from rolit_env.bits import Words
 from rolit_env.errors import CheckpointError, OutputError, RolitError
 from rolit_env.files import replacing
 from rolit_env.search.ntuple import tuple_set
+from rolit_env.variant import COLORS
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import RunConfig
 from training.display import Display
@@ -51,12 +52,12 @@ class NTupleConfig(RunConfig):
         explore: Chance of a random turn after those.
         td_lambda: How far later values count beside the next one: 0 not at all, 1 leaves the result alone.
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
-        exact: With two players, a position with so many empty cells is solved, and what comes before it is learnt from its
-            exact value; 0 for never.
-        fading: What is kept of the sums of errors that the rates go by, each time that the workers' tables are put together:
-            below 1 old errors are forgotten, and rates stay higher.
-        averaging: Part of the weights in what is released that is new each time: the smaller, the longer the average. It
-            begins as the plain mean.
+        exact: With two players, positions with so many empty cells or fewer are solved, and learnt from their exact values, as
+            is what comes before them; 0 for never.
+        fading: What is kept of the sums of errors that a weight's rate goes by, each time that the workers' tables are put
+            together and have met it: below 1 old errors are forgotten, and rates stay higher.
+        averaging: Part of the weights in what is released that is new each time, at least: it is mostly about the last quarter
+            of the run so far that counts.
     """
 
     tuples: tuple[str, ...] = ()
@@ -70,7 +71,7 @@ class NTupleConfig(RunConfig):
     learning_rate: float = 20.0
     exact: int = 10
     fading: float = 0.99
-    averaging: float = 0.01
+    averaging: float = 0.0005
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,7 +135,8 @@ class NTupleLearner(Run):
     def course(self) -> Course:
         """What all rounds have in common."""
         config, chosen = self.config, self.config.variant
-        start = np.array([chosen.start[color] for color in chosen.slot_colors(0)], np.uint64)
+        starters = map(COLORS.index, chosen.colors)
+        starts = np.array([[chosen.start[color] for color in chosen.slot_colors(first)] for first in starters], np.uint64)
         rules = Rules(
             size=config.size,
             players=config.players,
@@ -147,7 +149,7 @@ class NTupleLearner(Run):
             fading=config.fading,
         )
         return Course(
-            self.ntuples.layout, mirror_twins(self.ntuples.tuples, config.size), self.ntuples.phase_of_turn, start, rules
+            self.ntuples.layout, mirror_twins(self.ntuples.tuples, config.size), self.ntuples.phase_of_turn, starts, rules
         )
 
 
@@ -164,7 +166,7 @@ def train(learner: NTupleLearner, run: Path, should_stop: Callable[[], bool] = l
     with Display(learner) as display:
         while not (learner.finished or should_stop()):
             started = time.monotonic()
-            error = workers.play(config.rounds, max(config.averaging, 1 / (learner.iteration + 1)))
+            error = workers.play(config.rounds, max(config.averaging, 4 / (learner.iteration + 4)))
             learnt = time.monotonic()
             learner.iteration += 1
             learner.turns += config.workers * config.rounds * config.variant.plies

@@ -1,10 +1,11 @@
 """Temporal-difference learning of n-tuple tables by self-play, compiled: tables come in, and are changed by whole rounds.
 
-A round is played by all seats with one set of tables, each looking one turn ahead, now and then at random. Then it is gone
-through backwards. Every seat's value after every turn moves towards a mixture of the seat's next value and all later ones up
-to the result (TD(λ), Sutton 1988). Where the turn played was not the best one, the best one's value stands in for what came
-of it, so that exploring teaches nothing wrong. Near the end of two players' rounds the exact value of a position takes that
-place too, so that slips in the last turns are not blamed on what went before.
+A round is played by all seats with one set of tables, each looking one turn ahead, after a few random turns and some lopsided
+ones, and now and then at random. Then it is gone through backwards. Every seat's value after every turn moves towards a mixture
+of the seat's next value and all later ones up to the result (TD(λ), Sutton 1988). Where the turn played was not the best one,
+the best one's value stands in for what came of it, so that exploring teaches nothing wrong. In the last turns of two players'
+rounds the exact value of a position takes that place too, so that tables learn how they should be played, and slips there are
+not blamed on what went before.
 
 Each weight has a rate of its own, by temporal coherence (Beal and Smith 1999): the sum of its errors by the sum of their
 sizes, so that a weight whose errors cancel out comes to rest. Both sums fade slowly, because what was learnt in play that has
@@ -70,7 +71,7 @@ class Rules(NamedTuple):
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
         exact: With so many empty cells, what is won under best play of both is known, and stands in for what came of the
             turns before. For two players; 0 for never.
-        fading: What is kept of the errors' sums each time that the threads' tables are put together.
+        fading: What is kept of a weight's sums of errors each time that the threads' tables are put together and have met it.
     """
 
     size: int
@@ -91,14 +92,14 @@ class Course(NamedTuple):
         tuples: The tuples on the board.
         twins: For each weight the one of the mirrored contents, which stays equal, int64 [W] (see `mirror_twins`).
         phases: The phase of each turn of a round, int64 [n·n − 4].
-        start: The start of a round from the first mover's side, uint64 [4].
+        starts: The start of a round from the first mover's side, for each colour that may be first, uint64 [·, 4].
         rules: How to play and learn.
     """
 
     tuples: TupleSet
     twins: npt.NDArray[np.int64]
     phases: npt.NDArray[np.int64]
-    start: Words
+    starts: Words
     rules: Rules
 
 
@@ -186,16 +187,16 @@ def _merge(tables: Tables, average: Floats, copies: Tables, rules: Rules, averag
             met += grown
             new_error += copies.errors[copy, phase, seat, at, 0] - error
             new_size += grown
-        if met > 0:
+        if met > 0:  # what was not met keeps all it knows
             weight += moved / met
-        new_error *= fading
-        new_size *= fading
-        weights[at], errors[at, 0], errors[at, 1] = weight, new_error, new_size
+            new_error *= fading
+            new_size *= fading
+            weights[at], errors[at, 0], errors[at, 1] = weight, new_error, new_size
+            for copy in range(copies.weights.shape[0]):
+                copies.weights[copy, phase, seat, at] = weight
+                copies.errors[copy, phase, seat, at, 0] = new_error
+                copies.errors[copy, phase, seat, at, 1] = new_size
         mean[at] += averaging * (weight - mean[at])
-        for copy in range(copies.weights.shape[0]):
-            copies.weights[copy, phase, seat, at] = weight
-            copies.errors[copy, phase, seat, at, 0] = new_error
-            copies.errors[copy, phase, seat, at, 1] = new_size
 
 
 @register_jitable
@@ -255,7 +256,7 @@ class Workspace(NamedTuple):
         best_values: After a turn that was not the best one, the values that the best one would have led to, likewise.
         strayed: Where that was so, bool [n·n − 4].
         targets: What each seat's values move towards, float64 [P].
-        solved: What each seat gets under best play from where the exact solver took over, float64 [P].
+        solved: What each seat gets under best play after each turn, where it is known, float64 [n·n − 4, P].
         shares: What each seat got, float64 [1, P].
         words: The position, from the mover's side, uint64 [4].
         end: The last one, uint64 [4, 1].
@@ -289,7 +290,7 @@ def make_workspace(tables: Tables, course: Course) -> Workspace:
         best_values=np.zeros((plies, seats)),
         strayed=np.zeros(plies, np.bool_),
         targets=np.zeros(players),
-        solved=np.zeros(players),
+        solved=np.zeros((plies, players)),
         shares=np.zeros((1, players)),
         words=np.zeros(4, np.uint64),
         end=np.zeros((4, 1), np.uint64),
@@ -337,8 +338,9 @@ def _most_or_fewest(words: Any, legal: Any, most: Any, rules: Rules, after: Any)
 def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspace) -> None:
     tuples, phases, rules, words = course.tuples, course.phases, course.rules, workspace.words
     plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
+    start = course.starts[int64(_random_part(state) * course.starts.shape[0])]
     for row in range(4):
-        words[row] = course.start[row]
+        words[row] = start[row]
     opening = int64(_random_part(state) * (rules.opening_turns + 1))
     lopsided, taker = opening, int64(_random_part(state) * players)
     if _random_part(state) < rules.lopsided:
@@ -361,8 +363,8 @@ def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspa
                 cell = drawn
         _after(words, cell, rules, words)
         _find_values(words, rules.size, tuples, weights, workspace.numbers[ply], workspace.values[ply])
-        if rules.exact and ply == plies - 1 - rules.exact:
-            _solve(words, (ply + 1) % players, rules.size, workspace.memory, workspace.solved)
+        if rules.exact and ply >= plies - 1 - rules.exact:
+            _solve(words, (ply + 1) % players, rules.size, workspace.memory, workspace.solved[ply])
     for row in range(4):
         workspace.end[row, 0] = words[row]
     share_round(workspace.end, 0, players, workspace.shares, 0)
@@ -379,9 +381,11 @@ def _learn_round(tables: Tables, course: Course, workspace: Workspace) -> Any:
         targets[(plies + turn) % players] = workspace.shares[0, turn]
     for ply in range(plies - 1, -1, -1):
         phase = phases[ply]
-        if rules.exact and ply == plies - 1 - rules.exact:
+        known = ply == plies - 1
+        if rules.exact and ply >= plies - 1 - rules.exact:
+            known = True
             for seat in range(players):
-                targets[seat] = workspace.solved[seat]
+                targets[seat] = workspace.solved[ply, seat]
         for turn in range(seats):
             seat = ply % 2 if seats == 1 else (ply + 1 + turn) % players
             value = workspace.values[ply, turn]
@@ -391,7 +395,7 @@ def _learn_round(tables: Tables, course: Course, workspace: Workspace) -> Any:
             _learn(weights, errors, workspace.numbers[ply, turn], tuples, course.twins, float32(error), rate)
             if workspace.strayed[ply]:
                 targets[seat] = workspace.best_values[ply, turn]
-            else:
+            elif not known:  # an estimate would only blur what is known
                 targets[seat] = rules.td_lambda * targets[seat] + (1 - rules.td_lambda) * value
         if seats == 1:
             targets[1 - ply % 2] = 1 - targets[ply % 2]

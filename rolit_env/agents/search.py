@@ -130,8 +130,10 @@ class SearchAgent(Agent):
         view = games.view()
         best, values = np.zeros(len(games), np.uint64), np.zeros((len(games), 4), np.int64)
         depths, nodes = np.zeros(len(games), np.int64), np.zeros(len(games), np.int64)
-        # Two threads with one agent must not share a memory. To take one out is a single step.
-        memory = self._memories.pop() if self._memories else self._make_memory()
+        try:
+            memory = self._memories.pop()  # taken out, because two threads with one agent must not share a memory
+        except IndexError:
+            memory = self._make_memory()
         left = games.plies - games.ply
         run = self._solver(games.variant, memory) if left <= self.exact else self._searcher(games.variant, memory)
         run(view[:0], best, values, depths, nodes)  # compiles, which is not the search's time

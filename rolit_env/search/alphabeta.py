@@ -117,7 +117,10 @@ def _root(
     cells, words, order = memory.cells[depth], memory.words[depth], memory.order[depth]
     count = pair_children(own, other, neutral, size, cells, words)
     memory.control[NODES] += 1
-    pair_values(words, count, size, evaluation, memory.values[depth])
+    if depth == 1:
+        pair_values(words, count, size, evaluation, memory.values[depth])
+    else:
+        pair_guesses(words, count, size, evaluation, memory.values[depth])
     _sort(memory.values[depth], count, order)
     best, word = int64(-INFINITE), uint64(0)
     for turn in range(2):  # the favourites, then the others

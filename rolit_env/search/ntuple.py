@@ -87,14 +87,12 @@ class Scratch(NamedTuple):
         words: The positions after them, uint64 [4, 64].
         numbers: uint16 [2 + FEATURE_LANES, L]: those of a position, those before the turn, and for each turn the numbers of
             each feature's lane after it.
-        logits: float32 [64].
     """
 
     rows: npt.NDArray[np.int64]
     cells: npt.NDArray[np.uint64]
     words: npt.NDArray[np.uint64]
     numbers: npt.NDArray[np.uint16]
-    logits: npt.NDArray[np.float32]
 
 
 def make_scratch(players: int) -> Scratch:
@@ -104,7 +102,6 @@ def make_scratch(players: int) -> Scratch:
         np.zeros(64, np.uint64),
         np.zeros((4, 64), np.uint64),
         np.zeros((2 + FEATURE_LANES, LANES), np.uint16),
-        np.zeros(64, np.float32),
     )
 
 
@@ -187,7 +184,7 @@ def feature_numbers(own: Any, rival: Any, occupied: Any, size: int, g: Any) -> A
         _both(popcount(safe_balls(own, occupied, g)), popcount(safe_balls(rival, occupied, g)), MOST),
         _both(touching, rival_touching, MOST),
         _both(capturing, touching, MOST),
-        empty * uint64(64) + (balls & uint64(63)),
+        empty * uint64(64) + min(balls, uint64(63)),
     )
 
 
@@ -213,10 +210,8 @@ def win_share(logit: Any) -> Any:
 
 
 @register_jitable
-def add_up_all(
-    words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, weights: Any, numbers: Any, logits: Any
-) -> None:
-    """Write the logits of a seat in all positions after one, float32 [64].
+def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
+    """Write what `child_logit` needs of all positions after one.
 
     Args:
         words: The positions, uint64 [3 or 4, 64], as `children` writes them.
@@ -225,18 +220,8 @@ def add_up_all(
         rival: The row with those of the other seat that moves first.
         size: Side of the board.
         tuples: The tuples on the board.
-        weights: Of the phase, for the seat, float32 [W].
         numbers: Scratch, as in `Scratch`.
-        logits: Written.
     """
-    prepare(words, count, seat, rival, size, tuples, numbers)
-    for at in range(count):
-        logits[at] = child_logit(words, at, seat, tuples, weights, numbers)
-
-
-@register_jitable
-def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
-    """Write what the logits of all positions after one have in common; arguments as in `add_up_all`."""
     last = words.shape[0] - 1
     before, first, second, third = numbers[1], numbers[2], numbers[3], numbers[4]
     fourth, fifth, sixth = numbers[5], numbers[6], numbers[7]
@@ -253,7 +238,7 @@ def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: Tu
 
 @register_jitable
 def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Any) -> Any:
-    """Return the logit in one of the positions that `prepare` has seen."""
+    """Return the logit in one of the positions that `prepare` has seen; `weights`: of the phase, for the seat, float32 [W]."""
     last = words.shape[0] - 1
     found, before = numbers[0], numbers[1]
     had, own = words[seat, BEFORE], words[seat, child]
@@ -295,12 +280,15 @@ def best_child(view: Any, players: int, size: int, tuples: TupleSet, weights: An
         scratch: To work with.
     """
     count = seat_children(view[0], view[1], view[2], view[3], scratch.rows, size, scratch.cells, scratch.words)
-    add_up_all(scratch.words, count, players - 1, 0, size, tuples, weights, scratch.numbers, scratch.logits)
+    mine = players - 1
+    prepare(scratch.words, count, mine, 0, size, tuples, scratch.numbers)
     best: Any = int64(0)
-    for child in range(1, count):
-        if scratch.logits[child] > scratch.logits[best]:
-            best = child
-    return scratch.cells[best], scratch.logits[best]
+    highest: Any = float32(-np.inf)
+    for child in range(count):
+        logit = child_logit(scratch.words, child, mine, tuples, weights, scratch.numbers)
+        if logit > highest:
+            best, highest = child, logit
+    return scratch.cells[best], highest
 
 
 @lean_kernel
