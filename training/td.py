@@ -1,11 +1,11 @@
 """Temporal-difference learning of n-tuple tables by self-play, compiled: tables come in, and are changed by whole rounds.
 
-A round is played by all seats with one set of tables, each looking one turn ahead, after a few random turns and some lopsided
-ones, and now and then at random. Then it is gone through backwards. Every seat's value after every turn moves towards a mixture
-of the seat's next value and all later ones up to the result (TD(λ), Sutton 1988). Where the turn played was not the best one,
-the best one's value stands in for what came of it, so that exploring teaches nothing wrong. In the last turns of two players'
-rounds the exact value of a position takes that place too, so that tables learn how they should be played, and slips there are
-not blamed on what went before.
+A round is played by all seats with one set of tables, each looking one turn ahead, after a few random turns and some
+lopsided ones, and now and then at random. Then it is gone through backwards. Every seat's value after every turn moves
+towards a mixture of the seat's next value and all later ones up to the result (TD(λ), Sutton 1988). Where the turn played
+was not the best one, the best one's value stands in for what came of it, so that exploring teaches nothing wrong. In the
+last turns of two players' rounds the exact value of a position takes that place too, so that tables learn how they should be
+played, and slips there are not blamed on what went before.
 
 Each weight has a rate of its own, by temporal coherence (Beal and Smith 1999): the sum of its errors by the sum of their
 sizes, so that a weight whose errors cancel out comes to rest. Both sums fade slowly, because what was learnt in play that has
