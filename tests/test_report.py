@@ -5,6 +5,9 @@ from __future__ import annotations
 import csv
 import json
 import math
+import shutil
+import subprocess
+import sys
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -17,7 +20,7 @@ from rolit_env import cli
 from rolit_env.report import page, screen, write_reports
 from rolit_env.report.words import interval
 from rolit_env.standings import make_standings
-from rolit_env.tournament import Settings, play_tournament
+from rolit_env.tournament import Settings, play_tournament, read_config
 from tests.commands import refused
 
 ODD = 'a <b> & "c"'
@@ -227,3 +230,23 @@ def test_what_is_no_tournament_is_refused_in_one_line(
         (tmp_path / "timings.jsonl").write_text(text)
         assert "line 1 of" in refused(capsys, "report", str(tmp_path))
     assert "required: DIR" in refused(capsys, "report")
+
+
+# The standing tables of the documents.
+
+
+def test_the_documents_show_the_committed_standings(tmp_path: Path) -> None:
+    """The script that fills in the tables changes nothing any more, and they are of whole tournaments as configured."""
+    root = Path(__file__).parents[1]
+    shutil.copytree(root / "docs", tmp_path / "docs")
+    subprocess.run([sys.executable, str(tmp_path / "docs" / "standing_tables.py")], check=True, timeout=60, cwd=root)
+    page = (root / "docs" / "opponents.md").read_text(encoding="utf-8")
+    assert (tmp_path / "docs" / "opponents.md").read_text(encoding="utf-8") == page
+    reports = json.loads((root / "docs" / "standings.json").read_text(encoding="utf-8"))
+    assert list(reports) == [f"tournament-8x8-{players}p" for players in (2, 3, 4)]
+    for name, report in reports.items():
+        settings = read_config(root / "configs" / f"{name}.yaml")
+        assert {agent["description"] for agent in report["agents"]} == set(settings.agents.values())
+        assert (report["rounds"], report["openings"], report["seed"]) == (settings.rounds, settings.openings, settings.seed)
+        first = report["agents"][0]
+        assert f"| 1 | `{first['description']}` | {first['rating']} | {first['interval']} |" in page
