@@ -54,8 +54,9 @@ def conditions(standings: Standings) -> str:
     settings = standings.settings
     far = "" if standings.openings == settings.openings else f" of {settings.openings:,} so far"
     but = " but those of anchors alone" if settings.anchors else ""
-    known = not math.isnan(standings.rounds_per_second)
-    speed = f"; {standings.rounds_per_second:,.3g} rounds a second on each core" if known else ""
+    speed = ""
+    if not math.isnan(standings.rounds_per_second):
+        speed = f"; {float(f'{standings.rounds_per_second:.3g}'):,.0f} rounds a second on each core"
     starter = "a drawn colour" if settings.starter == "random" else settings.starter
     return (
         f"{standings.rounds:,} rounds: {standings.openings:,} openings{far}, {settings.opening_turns} random turns each, "
