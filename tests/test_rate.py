@@ -167,8 +167,11 @@ def test_anchors_are_made_into_a_file(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rolit_env.anchors.all_variants", lambda: (variant(4, 2),))
-    assert cli.main(["rate", "--make", str(tmp_path / "anchors.json"), "--openings", "5", "--workers", "1"]) == 0
+    make = ["rate", "--make", str(tmp_path / "anchors.json"), "--openings", "5", "--workers", "1"]
+    assert cli.main([*make, "--out", str(tmp_path / "anchors")]) == 0
+    assert (tmp_path / "anchors" / "4x4-2p" / "results.jsonl").exists()
     capsys.readouterr()
+    assert "leave out --json" in refused(capsys, *make, "--json", str(tmp_path / "x.json"))
     assert list(json.loads((tmp_path / "anchors.json").read_text())["ratings"]) == ["4x4-2p"]
 
 
