@@ -36,7 +36,8 @@ class ArenaResult:
     """What `play_rounds` measured. All intervals are half widths at 95 %, from the spread between openings.
 
     An opening is played by every assignment of agents to seats; those rounds are not independent, so the openings are
-    what is counted. With a single opening there is no spread to see and the intervals are infinite.
+    what is counted; `rolit_env.intervals` says how few of them and shares of 0 or 1 are taken. With a single opening there
+    is no spread to see and the intervals are infinite.
 
     Attributes:
         agents: Names, N of them; with fewer agents than players the last one fills the other seats.
@@ -250,6 +251,7 @@ class _Mean:
         return mean
 
     def half_width(self) -> Shares:
+        """Return the half width of the mean."""
         # Win shares lie in 0 to 1, so the difference of squares loses no digits that matter; rounding may leave it below 0.
         variance = np.maximum(self._sum_of_squares / self._count - self.mean**2, 0) / max(self._count - 1, 1)
         return half_width(self.mean, np.sqrt(variance), self._count, self._count)

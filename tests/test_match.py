@@ -369,7 +369,6 @@ def test_ctrl_c_keeps_the_rounds_that_are_over(monkeypatch, capsys, tmp_path, ro
     ("arguments", "complaint"),
     [
         (["random"], "1 can't play a match"),
-        (["random", "greedy", "--players", "3"], "a match for 3 can't be played by 2"),
         (["random", "nobody"], "there is no agent 'nobody'"),
         (["random", "greedy", "--rounds", "0"], "allowed are ints from 1 to 10000"),
         (["random", "greedy", "--seconds", "0"], "above 0"),

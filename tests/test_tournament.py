@@ -261,6 +261,17 @@ def test_other_settings_are_refused_and_change_nothing(tmp_path: Path) -> None:
         play_tournament(QUICK, tmp_path)
 
 
+def test_a_folder_from_before_a_setting_came_goes_on(tmp_path: Path) -> None:
+    whole = played(QUICK, tmp_path)
+    kept = json.loads((tmp_path / "settings.json").read_text())
+    for name in ("records", "anchors"):
+        del kept["settings"][name]
+    (tmp_path / "settings.json").write_text(json.dumps(kept))
+    assert played(QUICK, tmp_path) == whole
+    with pytest.raises(ResultsError, match="records=false, not true"):
+        played(replace(QUICK, records=True), tmp_path)
+
+
 def test_a_trained_file_that_was_replaced_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Reader(RandomAgent):
         def __init__(self, file: str) -> None:

@@ -48,7 +48,6 @@ example: rolit match alphabeta:depth=4 mcts:simulations=200 --rounds 4 --record 
     )
     verb.add_argument("agents", metavar="AGENT", nargs="+", help="the agents, one for each player")
     verb.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4 (default: 8)")
-    verb.add_argument("--players", type=int, help="2, 3 or 4; 4x4 is for 2 (default: as many as agents are named)")
     verb.add_argument(
         "--rounds",
         type=int_from(1, MOST_ROUNDS),
@@ -67,9 +66,6 @@ example: rolit match alphabeta:depth=4 mcts:simulations=200 --rounds 4 --record 
 
 def run(options: argparse.Namespace) -> None:
     """Play, printing a line for each round, then print and write what came out."""
-    players = len(options.agents)
-    if options.players not in (None, players):
-        raise OptionError(f"a match for {options.players} can't be played by {players}; allowed is one agent for each player")
     if options.record and options.record == options.json:
         raise OptionError(f"--record and --json both name {options.record}; allowed are two files")
     match = Match(options.agents, size=options.size, rounds=options.rounds, seconds=options.seconds, seed=options.seed)

@@ -10,8 +10,8 @@ The evaluation made by hand adds up, for each seat, weights for what it has on t
 cells next to a corner once more while the corner is empty, balls that can't be rolled any more, cells where it could capture,
 and empty cells next to its balls. Weights depend on the number of empty cells; `python -m training.tune` finds them.
 
-The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills. Its values
-take many times as long, so that alpha-beta puts moves in order by hand, and values leaves one at a time until one suffices.
+The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills. Its values take many
+times as long, so that searches put moves in order by hand, and value leaves one at a time until one suffices.
 
 Legend: K positions, P players.
 """
