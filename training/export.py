@@ -2,29 +2,24 @@
 
     python -m training.export runs/8x8-2p --out models/8x8-2p.onnx
 
-The graph takes the environment's own observations, `planes` int8 [N, 4, n, n] and `mask` int8 [N, A], of any number of
-positions N, and gives `logits`, float32 [N, A], finite but hopeless on illegal cells, and `values`, float32 [N, P], the
-mover's first.
+What the file takes and gives stands in `rolit_env.adapters.export`, which exports networks of any origin.
 """
 
 from __future__ import annotations
 
-import logging
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import onnx
 import torch
 from jsonargparse import ArgumentParser, Namespace
 from torch import Tensor, nn
 
 from rolit_env import GameBatch
+from rolit_env.adapters.export import Answers, write_graph
+from rolit_env.adapters.export import check_parity as parity
 from rolit_env.agents import PolicyAgent
 from rolit_env.agents.policy import OBSERVATION_VERSION
-from rolit_env.errors import ModelFileError
 from rolit_env.files import replacing
 from training.card import check_out, describe, measure, print_results, write_card
 from training.checkpoint import load_checkpoint
@@ -32,9 +27,6 @@ from training.command import run_command
 from training.learner import Learner
 from training.network import ILLEGAL, position_words
 from training.run import OPPONENTS
-
-TOLERANCE = 1e-3
-"""Largest difference between torch and onnxruntime that is put down to the order of float32 sums."""
 
 
 def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> dict[str, Any]:
@@ -73,29 +65,14 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
 
 
 def check_parity(learner: Learner, exported: PolicyAgent, games: int = 256, seed: int = 0) -> float:
-    """Compare the file with the network in float32 on every turn of random rounds, one position alone and many at once.
+    """Compare the file with the network in float32, which trains on words, as `rolit_env.adapters.export` does."""
 
-    Returns the largest difference seen. Raises `ModelFileError` when it is above `TOLERANCE`.
-    """
-    config = learner.config
-    rng = np.random.default_rng(seed)
-    batch = GameBatch(games, size=config.size, players=config.players, seed=rng)
-    worst = 0.0
-    while not batch.done:
-        for positions in (batch, batch[:1], batch[:7]):
-            with torch.no_grad():
-                expected = [answer.cpu() for answer in learner.network(position_words(positions).to(learner.device))]
-            for found, wanted in zip(exported.evaluate(positions), expected, strict=True):
-                # Not a number compares as no difference, so it is ruled out first.
-                difference = np.abs(found - wanted.numpy()).max() if np.isfinite(found).all() else np.inf
-                worst = max(worst, float(difference))
-        if not worst <= TOLERANCE:
-            raise ModelFileError(
-                f"onnxruntime and torch differ by {worst:.2g} at turn {batch.ply + 1}, more than the {TOLERANCE:g} allowed; "
-                "nothing was exported"
-            )
-        batch.step(batch.random_actions(rng))
-    return worst
+    @torch.no_grad()
+    def evaluate(positions: GameBatch) -> Answers:
+        logits, values = learner.network(position_words(positions).to(learner.device))
+        return logits.cpu().numpy(), values.cpu().numpy()
+
+    return parity(evaluate, exported, games, seed)
 
 
 class _Observed(nn.Module):
@@ -110,27 +87,7 @@ class _Observed(nn.Module):
 
 
 def _write_graph(learner: Learner, path: Path) -> None:
-    games = GameBatch(2, size=learner.config.size, players=learner.config.players, seed=0)
-    example = tuple(torch.from_numpy(array).to(learner.device) for array in (games.planes(), games.legal_mask()))
-    positions = torch.export.Dim("positions")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the exporter warns of its own internals
-        program = torch.onnx.export(
-            _Observed(learner).eval(),
-            example,
-            input_names=["planes", "mask"],
-            output_names=["logits", "values"],
-            dynamic_shapes={"planes": {0: positions}, "mask": {0: positions}},
-            dynamo=True,
-            verbose=False,
-        )
-    model = program.model_proto
-    # The exporter notes for each node the lines and folders of the source it came from; they are nobody's business.
-    for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info):
-        part.ClearField("metadata_props")
-        part.ClearField("doc_string")
-    onnx.save(model, path)  # weights and all in the one file
+    write_graph(_Observed(learner), path, learner.config.variant)
 
 
 def parser() -> ArgumentParser:
