@@ -1,0 +1,115 @@
+"""MaskablePPO of Stable-Baselines3's contrib package learns Rolit, over thousands of rounds in lockstep or one at a time.
+
+    python -m examples.sb3 --size 8 --players 2 --seconds 60 --seed 0 --out runs/examples/sb3.onnx
+
+It meets a random player and, more and more often, its own past. Afterwards it plays in the arena, becomes a file, and the file
+plays in the arena too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from sb3_contrib import MaskablePPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.env_util import make_vec_env
+from torch import nn
+
+from rolit_env import make_agent, play_rounds
+from rolit_env.adapters.export import export_policy
+from rolit_env.adapters.masked import TorchAgent
+from rolit_env.adapters.sb3 import MaskableActor, RolitVecEnv
+from rolit_env.agents import Agent
+from rolit_env.errors import RolitError
+from rolit_env.gym_env import RolitEnv
+from rolit_env.variant import variant
+
+GAMES = 512
+ONE_SEAT_GAMES = 16
+
+
+class Deadline(BaseCallback):
+    """Ends the training after so many seconds."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__()
+        self.end = time.monotonic() + seconds
+
+    def _on_step(self) -> bool:
+        return time.monotonic() < self.end
+
+
+def train(size: int, players: int, seconds: float, seed: int, one_seat: bool = False) -> MaskablePPO:
+    """Return a model after so many seconds of training."""
+    setting = {"size": size, "players": players, "opponents": ["random"]}
+    if one_seat:
+        # Stable-Baselines3 drives environments one by one: fine for a few of them, and the way to add wrappers of your own.
+        env = make_vec_env(RolitEnv, ONE_SEAT_GAMES, env_kwargs={**setting, "illegal_move": "raise"})
+    else:
+        env = RolitVecEnv(GAMES, **setting)
+    turns = -(-variant(size, players).plies // players)  # of the learner in one round
+    rounds = 1 if not one_seat else GAMES // ONE_SEAT_GAMES
+    model = MaskablePPO(
+        "MultiInputPolicy",
+        env,
+        n_steps=turns * rounds,
+        batch_size=turns * GAMES // 4,
+        n_epochs=2,
+        learning_rate=1e-3,
+        gamma=1.0,  # the payoff comes at the end of a short round
+        gae_lambda=0.95,
+        ent_coef=0.01,
+        policy_kwargs={"net_arch": [256, 256], "activation_fn": nn.ReLU},
+        seed=seed,
+        device="cpu",
+    )
+    return model.learn(10**9, callback=Deadline(seconds))
+
+
+def evaluate(agent: Agent, size: int, players: int) -> None:
+    """Print how often the agent wins against random ones, sitting in every seat equally often."""
+    result = play_rounds([agent, make_agent("random")], 2000, size=size, players=players, seed=0)
+    print(f"{agent.name} against random: {result.win_share[0]:.3f} ± {result.interval[0]:.3f} (par {result.par[0]:.2f})")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Train, evaluate, export, and evaluate the file."""
+    parser = argparse.ArgumentParser(prog="python -m examples.sb3", description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=8, help="side of the board: 8, 6 or 4")
+    parser.add_argument("--players", type=int, default=2, help="2, 3 or 4")
+    parser.add_argument("--seconds", type=float, default=60, help="time for training")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--out", type=Path, default=Path("runs/examples/sb3.onnx"), help="file to write, with its card beside it"
+    )
+    parser.add_argument("--one-seat", action="store_true", help=f"learn from {ONE_SEAT_GAMES} environments one by one")
+    options = parser.parse_args(argv)
+    size, players = options.size, options.players
+    try:
+        model = train(size, players, options.seconds, options.seed, options.one_seat)
+        network = MaskableActor(model.policy)
+        evaluate(TorchAgent(network, "MaskablePPO"), size, players)
+        export_policy(
+            network,
+            options.out,
+            size=size,
+            players=players,
+            library="sb3-contrib MaskablePPO",
+            versions=["sb3-contrib", "stable-baselines3"],
+            about={"turns": model.num_timesteps, "seconds": options.seconds, "seed": options.seed},
+        )
+        evaluate(make_agent(str(options.out)), size, players)
+    except RolitError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)  # networks this small gain nothing from more
+    sys.exit(main())
