@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from rolit_env import GameBatch, make_agent, play_rounds, rolit_v0
+from rolit_env.adapters.export import check_parity, write_graph
 from rolit_env.agents.policy import OBSERVATION_VERSION, PolicyAgent
 from rolit_env.errors import ModelFileError, OutputError, VariantError
 from rolit_env.variant import all_variants
@@ -19,7 +20,7 @@ from training import export as export_module
 from training.agent import NetworkAgent
 from training.checkpoint import save_checkpoint
 from training.config import TrainConfig
-from training.export import check_parity, export
+from training.export import export
 from training.learner import Learner
 from training.network import position_words
 
@@ -43,7 +44,7 @@ def exported(tmp_path_factory):
 def test_file_and_network_agree_on_real_positions(variant, tmp_path):
     learner = small_learner(variant.size, variant.players)
     out = tmp_path / "policy.onnx"
-    export_module._write_graph(learner, out)
+    write_graph(export_module._Observed(learner), out, variant)
     session = onnxruntime.InferenceSession(str(out))
     games = GameBatch(7, size=variant.size, players=variant.players, seed=0)
     rng = np.random.default_rng(0)
@@ -143,7 +144,8 @@ def test_a_changed_file_no_longer_fits_its_card(exported, tmp_path):
     _, out, _ = exported
     for name in (out.name, out.with_suffix(".json").name):
         (tmp_path / name).write_bytes((out.parent / name).read_bytes())
-    export_module._write_graph(small_learner(seed=5), tmp_path / out.name)
+    export(small_learner(seed=5), tmp_path / "other.onnx", rounds=2)
+    (tmp_path / "other.onnx").replace(tmp_path / out.name)
     with pytest.raises(ModelFileError, match="not the file its card describes"):
         PolicyAgent(tmp_path / out.name)
 
@@ -170,10 +172,10 @@ def test_disagreement_is_refused_and_leaves_the_old_files(exported, tmp_path, mo
 def test_not_a_number_is_a_disagreement(exported, monkeypatch):
     learner, out, _ = exported
     agent = PolicyAgent(out)
-    assert check_parity(learner, agent, games=8) < 1e-4
+    assert check_parity(export_module._evaluate(learner), agent, games=8) < 1e-4
     monkeypatch.setattr(agent, "evaluate", lambda games: (np.full((len(games), 16), np.nan), np.zeros((len(games), 2))))
     with pytest.raises(ModelFileError, match="differ by inf"):
-        check_parity(learner, agent, games=8)
+        check_parity(export_module._evaluate(learner), agent, games=8)
 
 
 def test_paths_that_cannot_be_written_are_refused(exported, tmp_path):

@@ -11,19 +11,23 @@ from rolit_env.adapters.card import check_out, write_card
 from rolit_env.agents import Agent
 from training.run import Run
 
-__all__ = ["check_out", "describe", "measure", "print_results", "write_card"]
+__all__ = ["check_out", "describe", "history", "measure", "print_results", "write_card"]
 
 
 def describe(run: Run, out: Path, draft: Path, packages: Sequence[str], **about: Any) -> dict[str, Any]:
     """Return the card of a run without results; the arguments are those of `rolit_env.adapters.card.describe`."""
+    return card.describe(run.config.variant, out, draft, packages, **about, **history(run))
+
+
+def history(run: Run) -> dict[str, Any]:
+    """Return what a card says of the training."""
     trained = {
         "turns": run.turns,
         "minutes": round(run.seconds / 60, 2),
         "iterations": run.iteration,
         "evaluations": run.evaluations,
     }
-    about |= {"trained": trained, "config": run.config.to_dict(), "commit": run.commit}
-    return card.describe(run.config.variant, out, draft, packages, **about)
+    return {"trained": trained, "config": run.config.to_dict(), "commit": run.commit}
 
 
 def measure(run: Run, agent: Agent, opponents: Sequence[str], rounds: int, seed: int) -> dict[str, Any]:

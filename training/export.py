@@ -8,6 +8,7 @@ What the file takes and gives stands in `rolit_env.adapters.export`, which expor
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,12 @@ from jsonargparse import ArgumentParser, Namespace
 from torch import Tensor, nn
 
 from rolit_env import GameBatch
-from rolit_env.adapters.export import Answers, write_graph
-from rolit_env.adapters.export import check_parity as parity
-from rolit_env.agents import PolicyAgent
-from rolit_env.agents.policy import OBSERVATION_VERSION
-from rolit_env.files import replacing
-from training.card import check_out, describe, measure, print_results, write_card
+from rolit_env.adapters.export import Answers, describe_network, write_policy
+from training.card import history, print_results
 from training.checkpoint import load_checkpoint
 from training.command import run_command
 from training.learner import Learner
-from training.network import ILLEGAL, position_words
+from training.network import position_words
 from training.run import OPPONENTS
 
 
@@ -39,40 +36,28 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
         OutputError: when `out` does not end in `.onnx` or can't be written.
         ModelFileError: when onnxruntime and torch do not agree.
     """
-    check_out(out, ".onnx", rounds)
-    # The drafts lie side by side under one name, as policy and card do.
-    with replacing(out.with_suffix(".json")) as card_draft, replacing(out) as draft:
-        _write_graph(learner, draft)
-        card = describe(
-            learner,
-            out,
-            draft,
-            ("rolit-env", "torch", "numpy", "onnx"),
-            observation_version=OBSERVATION_VERSION,
-            illegal_logit=ILLEGAL,
-            network={
-                "kind": type(learner.network).__name__,
-                "parameters": sum(parameter.numel() for parameter in learner.network.parameters()),
-            },
-        )
-        write_card(card, card_draft)
-        exported = PolicyAgent(draft)
-        check_parity(learner, exported)
-        exported.name = str(out)
-        card["results"] = measure(learner, exported, OPPONENTS, rounds, seed)
-        write_card(card, card_draft)
-    return card
+    return write_policy(
+        _Observed(learner),
+        _evaluate(learner),
+        out,
+        learner.config.variant,
+        opponents=OPPONENTS,
+        rounds=rounds,
+        seed=seed,
+        network=describe_network(learner.network),
+        **history(learner),
+    )
 
 
-def check_parity(learner: Learner, exported: PolicyAgent, games: int = 256, seed: int = 0) -> float:
-    """Compare the file with the network in float32, which trains on words, as `rolit_env.adapters.export` does."""
+def _evaluate(learner: Learner) -> Callable[[GameBatch], Answers]:
+    """Return the network as it trains, on words, which the file's planes are to agree with."""
 
     @torch.no_grad()
-    def evaluate(positions: GameBatch) -> Answers:
-        logits, values = learner.network(position_words(positions).to(learner.device))
+    def evaluate(games: GameBatch) -> Answers:
+        logits, values = learner.network(position_words(games).to(learner.device))
         return logits.cpu().numpy(), values.cpu().numpy()
 
-    return parity(evaluate, exported, games, seed)
+    return evaluate
 
 
 class _Observed(nn.Module):
@@ -84,10 +69,6 @@ class _Observed(nn.Module):
 
     def forward(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         return self.network.from_planes(planes.float(), mask.float())
-
-
-def _write_graph(learner: Learner, path: Path) -> None:
-    write_graph(_Observed(learner), path, learner.config.variant)
 
 
 def parser() -> ArgumentParser:

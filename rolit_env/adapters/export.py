@@ -25,7 +25,7 @@ from rolit_env.adapters.masked import ILLEGAL, masked_logits
 from rolit_env.agents import PolicyAgent
 from rolit_env.agents.policy import OBSERVATION_VERSION
 from rolit_env.batch import GameBatch
-from rolit_env.errors import ModelFileError
+from rolit_env.errors import ModelFileError, OptionError
 from rolit_env.files import replacing
 from rolit_env.variant import Variant, variant
 
@@ -69,40 +69,82 @@ def export_policy(
     Raises:
         VariantError: for another size or player count.
         OutputError: when `out` does not end in `.onnx` or can't be written.
-        OptionError: for less than one round, or logits of another shape.
-        ModelFileError: for values of another shape, or when onnxruntime and torch do not agree.
+        OptionError: for less than one round, or answers of another shape.
+        ModelFileError: when onnxruntime and torch do not agree.
     """
-    chosen, out = variant(size, players), Path(out)
-    check_out(out, ".onnx", rounds)
+    chosen = variant(size, players)
     policy = _Policy(module, players)
+    _, values = policy.evaluate(GameBatch(3, size=size, players=players))  # here errors are clearer than in the exporter
+    if values.shape != (3, players):
+        wanted = f"(3, {players}), (3, 1) or (3,)"
+        raise OptionError(f"the values of 3 positions must have the shape {wanted}; those of {library} have {values.shape}")
+    return write_policy(
+        policy,
+        policy.evaluate,
+        Path(out),
+        chosen,
+        versions=versions,
+        opponents=opponents,
+        rounds=rounds,
+        seed=seed,
+        network=describe_network(module),
+        library=library,
+        trained=about or {},
+    )
+
+
+def write_policy(
+    graph: nn.Module,
+    evaluate: Callable[[GameBatch], Answers],
+    out: Path,
+    chosen: Variant,
+    *,
+    versions: Sequence[str] = (),
+    opponents: Sequence[str],
+    rounds: int,
+    seed: int,
+    **about: Any,
+) -> dict[str, Any]:
+    """Write what takes and gives what the file does, as `export_policy` does, for which it does the work.
+
+    Args:
+        graph: Takes and gives what the file does.
+        evaluate: Gives what the file is to answer to a batch, as `PolicyAgent.evaluate` does.
+        out: The file, which must end in `.onnx`.
+        chosen: The variant it plays.
+        versions: Packages whose installed versions the card notes, beside those that export.
+        opponents: Who it plays for the card.
+        rounds: Rounds against each of them.
+        seed: Seed of those rounds.
+        about: What else the card says.
+
+    Raises as `export_policy` does.
+    """
+    check_out(out, ".onnx", rounds)
     # The drafts lie side by side under one name, as policy and card do.
     with replacing(out.with_suffix(".json")) as card_draft, replacing(out) as draft:
-        write_graph(policy, draft, chosen)
-        card = describe(
-            chosen,
-            out,
-            draft,
-            ("rolit-env", "torch", "numpy", "onnx", *versions),
-            observation_version=OBSERVATION_VERSION,
-            illegal_logit=ILLEGAL,
-            network={
-                "kind": type(module).__name__,
-                "parameters": sum(parameter.numel() for parameter in module.parameters()),
-            },
-            library=library,
-            trained=about or {},
-        )
+        write_graph(graph, draft, chosen)
+        facts = {"observation_version": OBSERVATION_VERSION, "illegal_logit": ILLEGAL, **about}
+        card = describe(chosen, out, draft, ("rolit-env", "torch", "numpy", "onnx", *versions), **facts)
         write_card(card, card_draft)
         exported = PolicyAgent(draft)
-        check_parity(policy.evaluate, exported)
+        check_parity(evaluate, exported)
         exported.name = str(out)
         card["results"] = measure(exported, chosen, opponents, rounds, seed)
         write_card(card, card_draft)
     return card
 
 
+def describe_network(module: nn.Module) -> dict[str, Any]:
+    """Return what the card says of a network: its kind and the number of its parameters."""
+    return {"kind": type(module).__name__, "parameters": sum(parameter.numel() for parameter in module.parameters())}
+
+
 def write_graph(module: nn.Module, path: Path, chosen: Variant) -> None:
-    """Write a network that takes and gives what the file does as an ONNX graph, wherever its weights are."""
+    """Write a network that takes and gives what the file does as an ONNX graph, wherever its weights are.
+
+    Raises `ModelFileError` when the graph would take no more and no fewer positions than the example it was made with.
+    """
     games = GameBatch(2, size=chosen.size, players=chosen.players, seed=0)
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     example = tuple(torch.from_numpy(array).to(device) for array in (games.planes(), games.legal_mask()))
@@ -121,6 +163,11 @@ def write_graph(module: nn.Module, path: Path, chosen: Variant) -> None:
         )
     assert program is not None  # it is None for the exporter without dynamo
     model = program.model_proto
+    if not all(node.type.tensor_type.shape.dim[0].dim_param for node in (*model.graph.input, *model.graph.output)):
+        raise ModelFileError(
+            "the network's code fixes the number of positions, as len(planes) does where planes.shape[0] would not; "
+            "nothing was exported"
+        )
     # The exporter notes for each node the lines and folders of the source it came from; they are nobody's business.
     for part in (model, model.graph, *model.graph.node, *model.graph.input, *model.graph.output, *model.graph.value_info):
         part.ClearField("metadata_props")
@@ -167,7 +214,7 @@ class _Policy(nn.Module):
 
     def forward(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         logits, values = self.module(planes, mask)
-        mover = values.float().reshape(len(planes), -1)
+        mover = values.float().reshape(values.shape[0], -1)
         if mover.shape[1] == 1:
             mover = torch.cat([mover, (-mover / (self.players - 1)).expand(-1, self.players - 1)], dim=1)
         return masked_logits(logits.float(), mask), mover
