@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ import numpy as np
 
 from rolit_env.agents import make_agent
 from rolit_env.arena import make_openings, play_seated
-from rolit_env.errors import AgentError, OptionError
+from rolit_env.errors import AgentError, OptionError, RolitError
 from rolit_env.record import RoundRecord, format_text
 from rolit_env.tournament.folder import (
     RESULTS,
@@ -114,7 +116,8 @@ def play_tournament(
     """
     for text in settings.agents.values():
         make_agent(text).check_variant(settings.variant)
-    cluster = _join(ray) if ray is not None else 0
+    if ray is not None:
+        _join(ray)
     with locked(folder):
         check_settings(settings, folder)
         drop_half_line(folder / RESULTS)
@@ -127,7 +130,8 @@ def play_tournament(
         if progress:
             progress(played, settings.rounds)
         with (folder / RESULTS).open("ab") as results, (folder / TIMINGS).open("ab") as timings:
-            for chunk, timing, records in _play(settings, tasks, workers, cluster):
+            chunks = _play(settings, tasks, workers) if ray is None else _play_on_cluster(settings, tasks)
+            for chunk, timing, records in chunks:
                 if records:  # before the line that says that the chunk is played
                     write_text(records_path(folder, chunk.number, chunk.group), records)
                 for file, line in ((results, chunk.line(settings)), (timings, timing)):
@@ -139,43 +143,65 @@ def play_tournament(
         sort_lines(folder, settings)
 
 
-def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int, cluster: int) -> Iterator[Played]:
-    """Play chunks in so many processes, or on so many cores of a Ray cluster, and yield each as soon as it is there."""
-    if workers == 1 and not cluster:
+def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int) -> Iterator[Played]:
+    """Play chunks in so many processes and yield each as soon as it is there."""
+    if workers == 1:
         for task in tasks:
             yield play_chunk(settings, *task)
         return
-    from joblib import Parallel, delayed, parallel_config  # a sixth of a second that nothing else needs
+    from joblib import Parallel, delayed  # a sixth of a second that nothing else needs
 
-    if not cluster:
-        parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
-        try:
-            yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
-        except BrokenExecutor:
-            raise AgentError(
-                "a process that played died, perhaps for want of memory; what was played is kept: run the same command again, "
-                "with fewer workers or a smaller openings_at_once if it dies again"
-            ) from None
-        return
-    with parallel_config("ray", n_jobs=cluster):
-        wave = 4 * cluster  # this backend hands out nothing before all that it was given is done
-        for first in range(0, len(tasks), wave):
-            yield from Parallel(batch_size=1)(delayed(play_chunk)(settings, *task) for task in tasks[first : first + wave])
+    parallel = Parallel(n_jobs=workers, batch_size=1, return_as="generator_unordered")
+    try:
+        yield from parallel(delayed(_play_as_worker)(settings, *task, os.getpid()) for task in tasks)
+    except BrokenExecutor:
+        raise AgentError(
+            "a process that played died, perhaps for want of memory; what was played is kept: run the same command again, "
+            "with fewer workers or a smaller openings_at_once if it dies again"
+        ) from None
 
 
-def _join(address: str) -> int:
-    """Let joblib know a Ray cluster and return its cores. Raises `OptionError` without Ray, or where there is no cluster."""
+def _join(address: str) -> None:
+    """Become part of a Ray cluster. Raises `OptionError` without Ray, or where there is no cluster."""
     try:
         import ray
-        from ray.util.joblib import register_ray
     except ImportError:
         raise OptionError("playing on a Ray cluster needs Ray; install it with: pip install ray") from None
+    host, _, port = address.rpartition(":")
     try:
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="error")
+        if port.isdigit() and "/" not in host:
+            socket.create_connection((host, int(port)), timeout=10).close()  # Ray itself asks for two minutes
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="critical")
     except Exception as error:  # Ray raises what it likes
         raise OptionError(f"there is no Ray cluster at {address!r} ({error}); start one with: ray start --head") from None
-    register_ray()
-    return int(ray.cluster_resources().get("CPU", 1))
+
+
+def _play_on_cluster(settings: Settings, tasks: Sequence[tuple[int, int]]) -> Iterator[Played]:
+    """Play chunks on all cores of the Ray cluster, which plays those of a machine that dies on another one."""
+    import ray
+
+    play = ray.remote(num_cpus=1)(_play_in)
+    kept = ray.put(settings)
+    waiting = (play.remote(kept, *task, Path.cwd()) for task in tasks)
+    # Enough that no core waits; more would only fill the cluster's queues.
+    pending = list(islice(waiting, 4 * int(ray.cluster_resources().get("CPU", 1))))
+    while pending:
+        ready, pending = ray.wait(pending)
+        pending += islice(waiting, len(ready))
+        try:
+            yield from ray.get(ready)
+        except ray.exceptions.RayTaskError as error:
+            if isinstance(error.cause, RolitError):
+                raise error.cause from None  # without Ray's account of the way it came
+            raise AgentError(f"a machine of the cluster failed: {error.cause}; all need this version of rolit-env") from error
+        except ray.exceptions.RayError as error:
+            raise AgentError(f"the cluster failed ({error}); what was played is kept: run the same command again") from error
+
+
+def _play_in(settings: Settings, number: int, group: int, folder: Path) -> Played:
+    """Play a chunk in a process that was started in any folder, but finds agents' files as the one that asks for it does."""
+    os.chdir(folder)
+    return play_chunk(settings, number, group)
 
 
 def _play_as_worker(settings: Settings, number: int, group: int, parent: int) -> Played:
