@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up .venv (once, a minute or two) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,play,test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,play,test,libraries]'
 	@touch $(READY)
 
 demo: $(READY)  ## Train two players for eight minutes, evaluate, export, evaluate the exported file
