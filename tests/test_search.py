@@ -283,7 +283,7 @@ def test_a_stopped_search_still_answers() -> None:
     memory.control[alphabeta.STOP] = 1
     best, values = np.zeros(2, np.uint64), np.zeros((2, 4), np.int64)
     depths, nodes = np.zeros(2, np.int64), np.zeros(2, np.int64)
-    alphabeta.search_pairs(games.view(), 8, 9, hand_made(8, 2), memory, best, values, depths, nodes)
+    alphabeta.search_pairs(games.view(), 8, 9, 1, hand_made(8, 2), memory, best, values, depths, nodes)
     assert depths.tolist() == [1, 1]
     assert (best & games.legal).all()
 

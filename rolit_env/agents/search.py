@@ -204,9 +204,10 @@ class AlphaBetaAgent(SearchAgent):
 
     def _searcher(self, variant: Variant, memory: Any) -> Callable[..., None]:
         evaluation = self._evaluation(variant)
+        step = 2 if self.nodes is None and self.seconds is None else 1
 
         def run(view: Words, best: Words, values: npt.NDArray[np.int64], *arrays: npt.NDArray[np.int64]) -> None:
-            search_pairs(view, variant.size, self.depth, evaluation, memory, best, values, *arrays)
+            search_pairs(view, variant.size, self.depth, step, evaluation, memory, best, values, *arrays)
 
         return run
 
