@@ -20,8 +20,11 @@ from torch.distributions import Categorical
 from torch.nn import functional
 
 from rolit_env import make_agent, play_rounds
+from rolit_env.adapters.card import check_out
 from rolit_env.adapters.export import export_policy
+from rolit_env.adapters.ledger import Tally, count_rewards
 from rolit_env.adapters.masked import TorchAgent, masked_logits
+from rolit_env.adapters.pool import OpponentPool
 from rolit_env.agents import Agent
 from rolit_env.errors import RolitError
 from rolit_env.variant import variant
@@ -36,6 +39,7 @@ CLIP = 0.2  # how far the probability of an action may move from what it was whe
 ENTROPY = 0.01  # what it is worth to keep trying
 VALUE = 0.5  # weight of the value's error
 LARGEST_GRADIENT = 0.5
+SNAPSHOT = 10  # updates from one copy of the network among its opponents to the next
 
 
 class Network(nn.Module):
@@ -53,12 +57,13 @@ class Network(nn.Module):
         return masked_logits(self.logits(features), mask), self.value(features).squeeze(1)
 
 
-def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, dict[str, int]]:
-    """Return a network after so many seconds of training, and what it learnt from: turns, rounds won, lost and drawn."""
+def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, int, Tally]:
+    """Return a network after so many seconds of training, and what it learnt from: its turns, and how its rounds ended."""
     torch.manual_seed(seed)
     network = Network(size)
     optimizer = torch.optim.Adam(network.parameters(), LEARNING_RATE, eps=1e-5)
-    env = RolitVectorEnv(GAMES, size=size, players=players, opponents=["random"], autoreset_mode="SameStep")
+    pool = OpponentPool("random", seed=seed)
+    env = RolitVectorEnv(GAMES, size=size, players=players, opponents=pool, autoreset_mode="SameStep")
     observation, _ = env.reset(seed=seed)
 
     steps = -(-variant(size, players).plies // players)  # of the learner in one round
@@ -67,7 +72,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
     actions = torch.zeros(steps, GAMES, dtype=torch.int64)
     log_probs, values, rewards, ends, advantages = torch.zeros(5, steps, GAMES)
 
-    history = {"turns": 0, "won": 0, "lost": 0, "drawn": 0}
+    turns, tally = 0, Tally()
     update, late, deadline = 0, False, time.monotonic() + seconds
     while not late:
         # Play. A step goes from the learner's turn to its next one, with all that came between, so losses arrive too.
@@ -81,11 +86,8 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
             log_probs[step] = policy.log_prob(actions[step])
             observation, reward, ended, _, _ = env.step(actions[step].numpy())
             rewards[step], ends[step] = torch.from_numpy(reward), torch.from_numpy(ended)
-        results = rewards[ends == 1]
-        history["turns"] += actions.numel()
-        history["won"] += int((results > 0).sum())
-        history["lost"] += int((results < 0).sum())
-        history["drawn"] += int((results == 0).sum())
+        turns += steps * GAMES
+        tally += count_rewards(rewards, ends, players)
 
         # Give credit, from the last turn back (GAE). After an end, the next observation is that of another round.
         with torch.no_grad():
@@ -114,9 +116,11 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
                 optimizer.step()
 
         update, late = update + 1, time.monotonic() >= deadline
+        if update % SNAPSHOT == 0:
+            pool.add(TorchAgent(network, sample=True))
         if late or update % 50 == 0:
-            print(f"{history['turns']:>12,} turns, mean reward of a round {results.mean():+.3f}")
-    return network, history
+            print(f"{turns:>12,} turns, mean reward of a round {rewards[ends == 1].mean():+.3f}")
+    return network, turns, tally
 
 
 def evaluate(agent: Agent, size: int, players: int) -> None:
@@ -133,14 +137,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60, help="time for training")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--out", type=Path, default=Path("runs/examples/cleanrl_style.onnx"), help="file to write, beside its card"
+        "--out", type=Path, default=Path("runs/examples/cleanrl_style.onnx"), help="file to write, with its card"
     )
     options = parser.parse_args(argv)
     size, players = options.size, options.players
     try:
-        network, history = train(size, players, options.seconds, options.seed)
+        check_out(options.out, ".onnx", rounds=1)  # now, not after the training
+        network, turns, tally = train(size, players, options.seconds, options.seed)
         evaluate(TorchAgent(network, "PPO"), size, players)
-        about = history | {"seconds": options.seconds, "seed": options.seed}
+        about = {"turns": turns, "rounds": tally.rounds, "seconds": options.seconds, "seed": options.seed}
         export_policy(network, options.out, size=size, players=players, library="torch", about=about)
         evaluate(make_agent(str(options.out)), size, players)
     except RolitError as error:

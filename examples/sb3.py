@@ -1,4 +1,4 @@
-"""MaskablePPO of Stable-Baselines3's contrib package learns Rolit, over thousands of rounds in lockstep or one at a time.
+"""MaskablePPO of Stable-Baselines3's contrib package learns Rolit, from hundreds of rounds in lockstep or one by one.
 
     python -m examples.sb3 --size 8 --players 2 --seconds 60 --seed 0 --out runs/examples/sb3.onnx
 
@@ -18,19 +18,22 @@ import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import VecEnv
 from torch import nn
 
 from rolit_env import make_agent, play_rounds
+from rolit_env.adapters.card import check_out
 from rolit_env.adapters.export import export_policy
 from rolit_env.adapters.masked import TorchAgent
-from rolit_env.adapters.sb3 import MaskableActor, RolitVecEnv
+from rolit_env.adapters.pool import OpponentPool
+from rolit_env.adapters.sb3 import MaskableActor, PoolCallback, RolitVecEnv
 from rolit_env.agents import Agent
 from rolit_env.errors import RolitError
-from rolit_env.gym_env import RolitEnv
+from rolit_env.gym_env import Opponents, RolitEnv
 from rolit_env.variant import variant
 
-GAMES = 512
-ONE_SEAT_GAMES = 16
+GAMES = 512  # rounds that the model learns from at a time, side by side in lockstep
+ONE_SEAT_GAMES = 16  # side by side when environments are stepped one by one
 
 
 class Deadline(BaseCallback):
@@ -44,31 +47,39 @@ class Deadline(BaseCallback):
         return time.monotonic() < self.end
 
 
-def train(size: int, players: int, seconds: float, seed: int, one_seat: bool = False) -> MaskablePPO:
-    """Return a model after so many seconds of training."""
-    setting = {"size": size, "players": players, "opponents": ["random"]}
+def make_env(size: int, players: int, opponents: Opponents, one_seat: bool = False) -> VecEnv:
+    """Return rounds in lockstep, or environments one by one, which take wrappers of your own and many times as long."""
     if one_seat:
-        # Stable-Baselines3 drives environments one by one: fine for a few of them, and the way to add wrappers of your own.
-        env = make_vec_env(RolitEnv, ONE_SEAT_GAMES, env_kwargs={**setting, "illegal_move": "raise"})
-    else:
-        env = RolitVecEnv(GAMES, **setting)
+        setting = {"size": size, "players": players, "opponents": opponents, "illegal_move": "raise"}
+        return make_vec_env(RolitEnv, ONE_SEAT_GAMES, env_kwargs=setting)
+    return RolitVecEnv(GAMES, size=size, players=players, opponents=opponents)
+
+
+def make_model(env: VecEnv, size: int, players: int, seed: int) -> MaskablePPO:
+    """Return a model that learns from so many rounds at a time, each from its start to its end."""
     turns = -(-variant(size, players).plies // players)  # of the learner in one round
-    rounds = 1 if not one_seat else GAMES // ONE_SEAT_GAMES
-    model = MaskablePPO(
+    return MaskablePPO(
         "MultiInputPolicy",
         env,
-        n_steps=turns * rounds,
-        batch_size=turns * GAMES // 4,
-        n_epochs=2,
-        learning_rate=1e-3,
+        n_steps=turns * max(1, GAMES // env.num_envs),
+        batch_size=turns * GAMES // 8,
+        n_epochs=1,
+        learning_rate=2e-3,
         gamma=1.0,  # the payoff comes at the end of a short round
         gae_lambda=0.95,
         ent_coef=0.01,
-        policy_kwargs={"net_arch": [256, 256], "activation_fn": nn.ReLU},
+        policy_kwargs={"net_arch": [64, 64], "activation_fn": nn.ReLU},
         seed=seed,
         device="cpu",
+        verbose=1,
     )
-    return model.learn(10**9, callback=Deadline(seconds))
+
+
+def train(size: int, players: int, seconds: float, seed: int, one_seat: bool = False) -> MaskablePPO:
+    """Return a model after so many seconds of training."""
+    pool = OpponentPool("random", seed=seed)
+    model = make_model(make_env(size, players, pool, one_seat), size, players, seed)
+    return model.learn(10**9, callback=[PoolCallback(pool, every=10), Deadline(seconds)], log_interval=25)
 
 
 def evaluate(agent: Agent, size: int, players: int) -> None:
@@ -91,6 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     size, players = options.size, options.players
     try:
+        check_out(options.out, ".onnx", rounds=1)  # now, not after the training
         model = train(size, players, options.seconds, options.seed, options.one_seat)
         network = MaskableActor(model.policy)
         evaluate(TorchAgent(network, "MaskablePPO"), size, players)

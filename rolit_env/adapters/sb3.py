@@ -17,10 +17,13 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode
 from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.policies import BasePolicy
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from rolit_env.adapters.masked import masked_logits
+from rolit_env.adapters.masked import TorchAgent, masked_logits
+from rolit_env.adapters.pool import OpponentPool
 from rolit_env.errors import OptionError
 from rolit_env.gym_env import Infos, Observation, Opponents, Seat
 from rolit_env.payoffs import Payoff
@@ -52,6 +55,9 @@ class RolitVecEnv(VecEnv):
         reward: `win`, `balls` or `rank`.
         render_mode: `ansi`, `rgb_array` or None.
 
+    Attributes:
+        env: The `RolitVectorEnv` inside.
+
     Raises:
         RolitError: as `RolitVectorEnv` does; an illegal action raises `IllegalMoveError` and changes nothing, so a learner
             that drops the mask is found out.
@@ -70,7 +76,7 @@ class RolitVecEnv(VecEnv):
         render_mode: Literal["ansi", "rgb_array"] | None = None,
     ) -> None:
         # With `copy=False` the learner would store the next observation in place of the last: it stores after the step.
-        self._env = RolitVectorEnv(
+        self.env = RolitVectorEnv(
             num_envs,
             size=size,
             players=players,
@@ -81,7 +87,7 @@ class RolitVecEnv(VecEnv):
             autoreset_mode=AutoresetMode.SAME_STEP,
             render_mode=render_mode,
         )
-        super().__init__(self._env.num_envs, self._env.single_observation_space, self._env.single_action_space)
+        super().__init__(self.env.num_envs, self.env.single_observation_space, self.env.single_action_space)
         self._actions = np.zeros(0, np.int64)
         self._turns = np.zeros(self.num_envs, np.int64)
         self._made = time.monotonic()
@@ -91,7 +97,7 @@ class RolitVecEnv(VecEnv):
         options = self._options[0]
         if any(other != options for other in self._options):
             raise OptionError("options differ between sub-environments, which play in lockstep; allowed are the same for all")
-        observation, _ = self._env.reset(seed=self._seeds[0], options=options)
+        observation, _ = self.env.reset(seed=self._seeds[0], options=options)
         self._reset_seeds()
         self._reset_options()
         self._turns[:] = 0
@@ -108,7 +114,7 @@ class RolitVecEnv(VecEnv):
             The observations (where a round has ended, the first of the next one), rewards float32 [B], ends bool [B], and
             infos, B dicts.
         """
-        observation, rewards, ended, _, facts = self._env.step(self._actions)
+        observation, rewards, ended, _, facts = self.env.step(self._actions)
         self._turns += 1
         infos: list[Infos] = [{} for _ in range(self.num_envs)]
         if facts:
@@ -127,7 +133,7 @@ class RolitVecEnv(VecEnv):
 
     def close(self) -> None:
         """Close the environment."""
-        self._env.close()
+        self.env.close()
 
     def has_attr(self, attr_name: str) -> bool:
         """Return whether `env_method` or `get_attr` knows the name."""
@@ -145,13 +151,13 @@ class RolitVecEnv(VecEnv):
         """
         rows = list(self._get_indices(indices))
         if attr_name == "board":
-            return [self._env.board(row) for row in rows]
+            return [self.env.board(row) for row in rows]
         if attr_name == "seat":
-            return [int(seat) for seat in self._env.seats[rows]]
+            return [int(seat) for seat in self.env.seats[rows]]
         if attr_name in ("observation_space", "action_space"):
-            return [getattr(self._env, f"single_{attr_name}")] * len(rows)
+            return [getattr(self.env, f"single_{attr_name}")] * len(rows)
         if attr_name == "render_mode":
-            return [self._env.render_mode] * len(rows)
+            return [self.env.render_mode] * len(rows)
         raise AttributeError(
             f"RolitVecEnv has no {attr_name!r} for sub-environments; "
             "it has board, seat, render_mode, observation_space and action_space"
@@ -177,7 +183,7 @@ class RolitVecEnv(VecEnv):
             raise AttributeError(
                 f"RolitVecEnv has no method {method_name!r} for sub-environments; it has action_masks and render"
             )
-        results = getattr(self._env, method_name)(*method_args, **method_kwargs)
+        results = getattr(self.env, method_name)(*method_args, **method_kwargs)
         if results is None:  # nothing is rendered
             results = [None] * self.num_envs
         return list(results) if indices is None else [results[row] for row in self._get_indices(indices)]
@@ -199,14 +205,17 @@ class MaskableActor(nn.Module):
     It shares the policy's weights, so it goes on learning with it.
 
     Args:
-        policy: `model.policy`, of a model over `RolitVecEnv` or `RolitEnv` (`MultiInputPolicy`, with any features extractor).
+        policy: `model.policy` of a `MaskablePPO` over `RolitVecEnv` or `RolitEnv`: `MultiInputPolicy`, with any features
+            extractor.
 
     Raises:
-        OptionError: for a policy that does not observe `observation` and `action_mask`.
+        OptionError: for another kind of policy, or one that does not observe `observation` and `action_mask`.
     """
 
-    def __init__(self, policy: MaskableActorCriticPolicy) -> None:
+    def __init__(self, policy: BasePolicy) -> None:
         super().__init__()
+        if not isinstance(policy, MaskableActorCriticPolicy):
+            raise OptionError(f"a {type(policy).__name__} takes no masks; allowed are the policies of MaskablePPO")
         space = policy.observation_space
         if not isinstance(space, spaces.Dict) or set(space.spaces) != {"observation", "action_mask"}:
             raise OptionError("a policy must observe a Dict of observation and action_mask, as Rolit's environments have it")
@@ -231,3 +240,33 @@ class MaskableActor(nn.Module):
         logits: Tensor = self.logits(self.mlp.forward_actor(actor))
         values: Tensor = self.value(self.mlp.forward_critic(critic))
         return masked_logits(logits, mask), values
+
+
+class PoolCallback(BaseCallback):
+    """Adds a frozen copy of what the model plays to a pool of opponents, again and again: self-play.
+
+    A pool that draws the hardest is rated at the same time, which takes a while.
+
+    Args:
+        pool: The opponents of the model's environments.
+        every: Rollouts from one copy to the next.
+    """
+
+    def __init__(self, pool: OpponentPool, every: int = 10) -> None:
+        super().__init__()
+        self.pool = pool
+        self.every = every
+        self._rollouts = 0
+
+    def _on_step(self) -> bool:
+        return True
+
+    def _on_rollout_end(self) -> None:
+        self._rollouts += 1
+        if self._rollouts % self.every:
+            return
+        agent = TorchAgent(MaskableActor(self.model.policy), f"step {self.num_timesteps}", sample=True)
+        self.pool.add(agent)
+        if self.pool.sample == "hardest":
+            board = self.training_env.get_attr("board", [0])[0]
+            self.pool.rate(agent, size=board.size, players=board.players)
