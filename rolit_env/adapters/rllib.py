@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import ray
 from gymnasium import spaces
 from ray.rllib.algorithms.algorithm import Algorithm
 from ray.rllib.callbacks.callbacks import RLlibCallback
@@ -236,10 +237,14 @@ class SnapshotCallback(RLlibCallback):  # type: ignore[misc]
 
     def on_train_result(self, *, algorithm: Algorithm, **_: Any) -> None:
         """Take a snapshot when its time has come."""
-        taken, rest = divmod(algorithm.iteration, self.every)
+        number, rest = divmod(algorithm.iteration, self.every)
         if not rest and self.names:
-            state = {self.names[taken % len(self.names)]: algorithm.get_module(MAIN).get_state()}
-            algorithm.set_state({"learner_group": {"learner": {"rl_module": state}}})
+            name = self.names[(number - 1) % len(self.names)]
+            state = {"rl_module": {name: algorithm.get_module(MAIN).get_state()}}
+            algorithm.learner_group.set_state({"learner": state})  # for checkpoints
+            # `Algorithm.set_state` would not do: it sends weights that runners take for those that they got after learning.
+            reference = ray.put(state)
+            algorithm.env_runner_group.foreach_env_runner(lambda runner: runner.set_state(ray.get(reference)))
 
     def on_episode_end(self, *, episode: MultiAgentEpisode, metrics_logger: MetricsLogger, **_: Any) -> None:
         """Count how a round ended."""
