@@ -7,7 +7,6 @@ Legend: n side, P players, A = n·n actions, E environments.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -211,17 +210,22 @@ class OwnTurnVectorEnv:
         self._observer = BoardObserver(size)
         self._opponents = checked_opponents(opponents, chosen)
         self._players = players
-        self._rng = np.random.default_rng(seed)
-        self._seats = [env % players for env in range(checked_count("num_envs", num_envs))]
+        # Environments with numbers alike modulo P are a block: the learner has the same seat in them, so they stay at the same
+        # turn, and opponents answer all of them at once.
+        num_envs = checked_count("num_envs", num_envs)
+        self._blocks = [range(block, num_envs, players) for block in range(min(players, num_envs))]
+        self._rngs = np.random.default_rng(seed).spawn(len(self._blocks))
         self._states: list[RolitState] = []
+        self._seats = list(range(len(self._blocks)))
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return sum(map(len, self._blocks))
 
     def reset(self) -> list[TimeStep]:
         """Start new rounds everywhere, play them up to the learner's first turns, and return their time steps, E of them."""
-        self._states = [self._new_round(env) for env in range(len(self))]
-        self._play_opponents()
+        self._states = [self._games[0].new_initial_state()] * len(self)
+        for block in range(len(self._blocks)):
+            self._start(block)
         return [self._first(env) for env in range(len(self))]
 
     def step(
@@ -250,46 +254,44 @@ class OwnTurnVectorEnv:
         for state, cell, ended in zip(self._states, cells, over, strict=True):
             if not ended and cell not in state.board.legal_moves:
                 state.board.rolled_by(cell)  # raises, while no round has gone on
-        for env, cell in enumerate(cells):
-            if over[env]:
-                self._states[env] = self._new_round(env)
+        for block, envs in enumerate(self._blocks):
+            if over[block]:
+                self._start(block)
             else:
-                self._states[env].apply_action(cell)
-        self._play_opponents()
+                for env in envs:
+                    self._states[env].apply_action(cells[env])
+                self._play_opponents(block)
         before = [self._first(env) if over[env] else self._following(env) for env in range(len(self))]
         rewards = [time_step.rewards or [0.0] for time_step in before]
         done = [time_step.last() for time_step in before]
-        if not (reset_if_done and any(done)):
-            return before, rewards, done, before
-        for env, ended in enumerate(done):
-            if ended:
-                self._states[env] = self._new_round(env)
-        self._play_opponents()
-        return [self._first(env) if done[env] else before[env] for env in range(len(self))], rewards, done, before
+        time_steps = before.copy()
+        for block, envs in enumerate(self._blocks):
+            if reset_if_done and done[block]:
+                self._start(block)
+                for env in envs:
+                    time_steps[env] = self._first(env)
+        return time_steps, rewards, done, before
 
-    def _new_round(self, env: int) -> RolitState:
-        self._seats[env] = (self._seats[env] + 1) % self._players
-        return self._games[self._rng.integers(len(self._games))].new_initial_state()
+    def _start(self, block: int) -> None:
+        """Start new rounds in a block, with the learner in the next seat, and play them up to its first turn."""
+        self._seats[block] = (self._seats[block] + 1) % self._players
+        for env in self._blocks[block]:
+            self._states[env] = self._games[self._rngs[block].integers(len(self._games))].new_initial_state()
+        self._play_opponents(block)
 
-    def _play_opponents(self) -> None:
-        while True:
-            waiting = defaultdict(list)  # a batch for each turn of the round and each opponent
-            for state, seat in zip(self._states, self._seats, strict=True):
-                board = state.board
-                if not board.is_over and board.seat != seat:
-                    waiting[board.ply, (board.seat - seat - 1) % self._players].append(state)
-            if not waiting:
-                return
-            for (_, opponent), states in waiting.items():
-                games = GameBatch.from_boards([state.board for state in states])
-                for state, action in zip(states, self._opponents[opponent].act(games, self._rng).tolist(), strict=True):
-                    state.apply_action(action)
+    def _play_opponents(self, block: int) -> None:
+        states, seat, rng = [self._states[env] for env in self._blocks[block]], self._seats[block], self._rngs[block]
+        while not states[0].is_terminal() and states[0].board.seat != seat:
+            opponent = self._opponents[(states[0].board.seat - seat - 1) % self._players]
+            games = GameBatch.from_boards([state.board for state in states])
+            for state, action in zip(states, opponent.act(games, rng).tolist(), strict=True):
+                state.apply_action(action)
 
     def _first(self, env: int) -> TimeStep:
         return TimeStep(self._observe(env), None, None, StepType.FIRST)
 
     def _following(self, env: int) -> TimeStep:
-        state, seat, seen = self._states[env], self._seats[env], self._observe(env)
+        state, seat, seen = self._states[env], self._seats[env % self._players], self._observe(env)
         if not state.is_terminal():
             return TimeStep(seen, [0.0], [1.0], StepType.MID)
         seen["info"] = {"seat": seat, "win_share": state.win_shares()[seat]}
@@ -297,7 +299,7 @@ class OwnTurnVectorEnv:
 
     def _observe(self, env: int) -> dict[str, Any]:
         state = self._states[env]
-        self._observer.set_from(state, self._seats[env])
+        self._observer.set_from(state, self._seats[env % self._players])
         return {
             "info_state": [self._observer.tensor.copy()],
             "legal_actions": [state.board.legal_moves],

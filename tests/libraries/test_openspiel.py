@@ -1,5 +1,6 @@
 """Rolit as a game of OpenSpiel passes OpenSpiel's own tests, its bots play it, and its PPO learns it."""
 
+import copy
 import itertools
 import pickle
 
@@ -14,12 +15,17 @@ from open_spiel.integration_tests import api_test
 from open_spiel.python.algorithms import mcts
 from open_spiel.python.pytorch.ppo import PPO
 from open_spiel.python.rl_agent import StepOutput
-from open_spiel.python.rl_environment import Environment
+from open_spiel.python.rl_environment import Environment, IllegalActionError
 from open_spiel.python.tests import games_sim_test
 from open_spiel.python.vector_env import SyncVectorEnv
 
-from rolit_env import Board, GameBatch
+from examples import openspiel as example
+from rolit_env import Board, GameBatch, make_agent
+from rolit_env.adapters.export import export_policy
+from rolit_env.adapters.ledger import Tally, count_rewards, count_shares
+from rolit_env.adapters.masked import TorchAgent
 from rolit_env.adapters.openspiel import OwnTurnVectorEnv
+from rolit_env.agents import Agent
 from rolit_env.errors import ActionError, IllegalMoveError, OptionError, PositionError, RoundOverError, VariantError
 from rolit_env.variant import all_variants
 
@@ -129,6 +135,10 @@ def test_is_written_and_read_again(size, players):
 def test_refuses_what_is_not_rolit():
     with pytest.raises(VariantError, match="no variant"):
         load(4, 3)
+    with pytest.raises(VariantError, match="no variant"):
+        OwnTurnVectorEnv(2, size=4, players=3)
+    with pytest.raises(OptionError, match="num_envs"):
+        OwnTurnVectorEnv(0)
     with pytest.raises(OptionError, match="allowed are red, green"):
         load(6, 2, "blue")
     game = load(6, 2)
@@ -224,6 +234,40 @@ def test_steps_from_own_turn_to_own_turn(size, players):
     assert all(played == len(range(seat, plies, players)) for seat, played, _ in ended.values())
 
 
+class Nth(Agent):
+    """Plays the legal cell of a number, counted round and round."""
+
+    def __init__(self, number):
+        self.number, self.name = number, f"{number}"
+
+    def act(self, games, rng):
+        legal = map(np.flatnonzero, games.legal_mask())
+        return np.array([cells[self.number % len(cells)] for cells in legal])
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_each_opponent_plays_in_its_own_place(players):
+    """A learner that plays as its opponents do makes rounds of agents alone, which can be played again without OpenSpiel."""
+    learner, *agents = (Nth(number) for number in range(players))
+    starter = "red" if players == 2 else "yellow"
+    env = OwnTurnVectorEnv(players + 1, size=6, players=players, opponents=agents, starter=starter)
+    time_steps, rng = env.reset(), np.random.default_rng(0)
+    ended = {}
+    while len(ended) < len(env):
+        cells = [time_step.observations["legal_actions"][0][0] for time_step in time_steps]
+        time_steps, rewards, done, before = env.step(outputs(cells), reset_if_done=True)
+        for number in np.flatnonzero(done):
+            ended.setdefault(number, (before[number], rewards[number]))
+    for time_step, (reward,) in ended.values():
+        seat = time_step.observations["info"]["seat"]
+        games = GameBatch(1, size=6, players=players, starter=starter)
+        while not games.done:
+            after = (games.seat - seat) % players
+            games.step((agents[after - 1] if after else learner).act(games, rng))
+        assert reward == pytest.approx(games.payoffs()[0, seat])
+        assert time_step.observations["info"]["win_share"] == pytest.approx(games.win_shares()[0, seat])
+
+
 def test_goes_on_as_openspiel_does_when_rounds_are_not_reset():
     env, rng = OwnTurnVectorEnv(2, size=4, seed=0), np.random.default_rng(0)
     time_steps = env.reset()
@@ -253,3 +297,99 @@ def test_leaves_all_rounds_as_they_were_when_an_action_is_refused():
     again.reset()
     for mine, other in zip(env.step(good)[0], again.step(good)[0], strict=True):
         assert mine.observations["info_state"][0].tolist() == other.observations["info_state"][0].tolist()
+
+
+# The example trains.
+
+
+def tally_of(learner, players):
+    return count_rewards(learner.rewards, learner.dones, players)
+
+
+@pytest.mark.parametrize(("size", "players"), [(6, 2), (6, 3), (6, 4), (8, 2), (8, 4)])
+def test_the_example_learns_from_all_results(size, players, monkeypatch):
+    ended, seats, seen, first = Tally(), set(), [], {}
+
+    class Watched(OwnTurnVectorEnv):
+        def step(self, *args, **kwargs):
+            nonlocal ended
+            result = super().step(*args, **kwargs)
+            infos = [time_step.observations["info"] for time_step in result[3] if time_step.last()]
+            ended += count_shares([info["win_share"] for info in infos])
+            seats.update(info["seat"] for info in infos)
+            return result
+
+    class Recording(PPO):
+        def learn(self, time_step):
+            first.update({} if first else copy.deepcopy(self.network.state_dict()))
+            seen.append(tally_of(self, players))
+            super().learn(time_step)
+
+    monkeypatch.setattr(example, "OwnTurnVectorEnv", Watched)
+    monkeypatch.setattr(example, "PPO", Recording)
+    monkeypatch.setattr(example, "GAMES", 24)
+    learner = example.train(size, players, seconds=0.5 if size == 6 else 0, seed=0)  # illegal actions would raise
+    assert sum(seen, Tally()) == ended
+    assert ended.wins
+    assert ended.losses
+    assert seats == set(range(players))
+    assert learner.total_steps_done == len(seen) * 24 * example.TURNS
+    assert all((first[name] != weights).any() for name, weights in learner.network.named_parameters())
+
+
+def make_learner(envs, turns):
+    return PPO(
+        (4, 4, 4),
+        16,
+        num_players=2,
+        num_envs=envs,
+        steps_per_batch=turns,
+        gamma=1.0,
+        update_epochs=1,
+        agent_fn=example.Network,
+    )
+
+
+def test_the_naive_vector_environment_makes_a_learner_play_illegally():
+    """OpenSpiel's own vector environment asks the learner in everybody's turns, in which it has no legal action."""
+    torch.manual_seed(0)
+    env = SyncVectorEnv([Environment(load(4, 2), enable_legality_check=True) for _ in range(4)])
+    learner = make_learner(4, 2)
+    time_steps = env.reset()
+    time_steps, *_ = env.step(learner.step(time_steps), reset_if_done=True)
+    assert [time_step.observations["legal_actions"][0] for time_step in time_steps] == [[]] * 4
+    with pytest.raises(IllegalActionError):
+        env.step(learner.step(time_steps), reset_if_done=True)
+
+
+def test_the_naive_way_round_it_loses_the_results_of_all_but_the_last_mover():
+    """Asked as whoever is to move, the learner holds what each seat got in its own turns: the last seat's results only."""
+    torch.manual_seed(0)
+    env, learner = SyncVectorEnv([Environment(load(4, 2)) for _ in range(20)]), make_learner(20, 24)
+    time_steps, first_seat, last_seat = env.reset(), Tally(), Tally()
+    for _ in range(24):
+        learner.player_id = time_steps[0].current_player()  # all rounds are at the same turn
+        time_steps, rewards, done, before = env.step(learner.step(time_steps), reset_if_done=True)
+        learner.post_step([both[learner.player_id] for both in rewards], done)
+        for time_step in before:
+            if time_step.last():
+                first_seat += count_rewards(time_step.rewards[:1], [True])
+                last_seat += count_rewards(time_step.rewards[1:], [True])
+    assert tally_of(learner, 2) == last_seat != first_seat
+    assert first_seat.rounds == 40
+
+
+def test_a_checkpoint_and_the_exported_file_play_as_the_learner_does(tmp_path):
+    torch.manual_seed(1)
+    learner, again = (PPO((4, 6, 6), 36, num_players=1, agent_fn=example.Network) for _ in range(2))
+    torch.save(learner.state_dict(), tmp_path / "learner.pt")
+    again.load_state_dict(torch.load(tmp_path / "learner.pt", weights_only=True))
+    out = tmp_path / "policy.onnx"
+    export_policy(learner.network, out, size=6, players=3, library="OpenSpiel PPO", versions=["open-spiel"], rounds=6)
+    games, rng = GameBatch(32, size=6, players=3, seed=0), np.random.default_rng(0)
+    agents = [TorchAgent(learner.network), TorchAgent(again.network), make_agent(str(out))]
+    while not games.done:
+        actions, *others = [agent.act(games, rng) for agent in agents]
+        for other in others:
+            assert np.array_equal(actions, other)
+        games.step(games.random_actions(rng))
