@@ -71,7 +71,6 @@ def make_model(env: VecEnv, size: int, players: int, seed: int) -> MaskablePPO:
         policy_kwargs={"net_arch": [64, 64], "activation_fn": nn.ReLU},
         seed=seed,
         device="cpu",
-        verbose=1,
     )
 
 
@@ -79,6 +78,7 @@ def train(size: int, players: int, seconds: float, seed: int, one_seat: bool = F
     """Return a model after so many seconds of training."""
     pool = OpponentPool("random", seed=seed)
     model = make_model(make_env(size, players, pool, one_seat), size, players, seed)
+    model.verbose = 1  # a table now and then
     return model.learn(10**9, callback=[PoolCallback(pool, every=10), Deadline(seconds)], log_interval=25)
 
 
