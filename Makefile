@@ -14,7 +14,7 @@ setup: $(READY)  ## Make .venv with everything in it
 # torch first and at its pinned version, so that nothing that depends on it chooses another. On Linux the public index has
 # CUDA builds of several gigabytes; where only the CPU is wanted, let pip find a CPU wheel of that version (see README).
 $(READY): pyproject.toml constraints.txt
-	@echo "Setting up .venv (once, a minute or two) ..."
+	@echo "Setting up .venv (once, a few minutes) ..."
 	@$(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,play,test,libraries]'
