@@ -32,14 +32,14 @@ from rolit_env.vector_env import RolitVectorEnv
 
 GAMES = 512  # rounds side by side
 EPOCHS = 2  # times that each turn is learnt from
-MINIBATCHES = 4  # steps of the optimizer in each epoch
+MINIBATCHES = 8  # steps of the optimizer in each epoch
 LEARNING_RATE = 1e-3
 LAMBDA = 0.95  # how far credit reaches back; nothing is discounted, because rounds are short and only the end pays
 CLIP = 0.2  # how far the probability of an action may move from what it was when it was played
 ENTROPY = 0.01  # what it is worth to keep trying
 VALUE = 0.5  # weight of the value's error
 LARGEST_GRADIENT = 0.5
-SNAPSHOT = 10  # updates from one copy of the network among its opponents to the next
+SNAPSHOT = 20  # updates from one copy of the network among its opponents to the next
 
 
 class Network(nn.Module):

@@ -95,9 +95,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--players", type=int, default=2, help="2, 3 or 4")
     parser.add_argument("--seconds", type=float, default=60, help="time for training")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/examples/sb3.onnx"), help="file to write, with its card beside it"
-    )
+    parser.add_argument("--out", type=Path, default=Path("runs/examples/sb3.onnx"), help="file to write, with its card")
     parser.add_argument("--one-seat", action="store_true", help=f"learn from {ONE_SEAT_GAMES} environments one by one")
     options = parser.parse_args(argv)
     size, players = options.size, options.players
