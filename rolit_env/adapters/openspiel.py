@@ -51,6 +51,8 @@ class RolitGame(pyspiel.Game):  # type: ignore[misc]
     environments of this package show: the observer's balls, the other players' in turn order after it, then neutral
     colours clockwise.
 
+    As with every game in Python, use the bots of `open_spiel.python`: OpenSpiel's search bots in C++ crash (seen with 2.0.2).
+
     Raises:
         VariantError: for another size or player count.
         OptionError: for a starter that does not play.

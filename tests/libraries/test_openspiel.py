@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import json
 import pickle
 
 import numpy as np
@@ -268,6 +269,22 @@ def test_each_opponent_plays_in_its_own_place(players):
         assert time_step.observations["info"]["win_share"] == pytest.approx(games.win_shares()[0, seat])
 
 
+def test_the_learner_goes_round_the_seats_and_starters_are_drawn():
+    env, rng = OwnTurnVectorEnv(4, size=6, players=3, seed=0), np.random.default_rng(0)
+    time_steps, seats, first_cells = env.reset(), [[] for _ in range(4)], set()
+    while min(map(len, seats)) < 9:
+        time_steps, _, done, before = env.step(legal(time_steps, rng), reset_if_done=True)
+        for number in np.flatnonzero(done):
+            seats[number].append(before[number].observations["info"]["seat"])
+            planes = np.reshape(time_steps[number].observations["info_state"][0], (4, 36))
+            if planes.sum() == 4:  # nobody has moved yet
+                first_cells.add(int(planes[0].argmax()))
+    for mine in seats:
+        assert all(later == (earlier + 1) % 3 for earlier, later in itertools.pairwise(mine))
+    assert {mine[0] for mine in seats} == {0, 1, 2}
+    assert first_cells == {14, 15, 21}  # the balls of red, yellow and green
+
+
 def test_goes_on_as_openspiel_does_when_rounds_are_not_reset():
     env, rng = OwnTurnVectorEnv(2, size=4, seed=0), np.random.default_rng(0)
     time_steps = env.reset()
@@ -393,3 +410,20 @@ def test_a_checkpoint_and_the_exported_file_play_as_the_learner_does(tmp_path):
         for other in others:
             assert np.array_equal(actions, other)
         games.step(games.random_actions(rng))
+
+
+def test_the_example_ends_with_a_file_that_plays_as_well(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(example, "GAMES", 64)
+    assert example.main(["--size", "4", "--seconds", "0", "--seed", "1", "--out", str(tmp_path / "policy.onnx")]) == 0
+    inside, outside = (line.partition(" against random: ") for line in capsys.readouterr().out.splitlines())
+    assert outside[0] == str(tmp_path / "policy.onnx")
+    assert inside[2] == outside[2]
+    card = json.loads((tmp_path / "policy.json").read_text(encoding="utf-8"))
+    assert (card["library"], card["trained"]["seed"]) == ("OpenSpiel PPO", 1)
+    assert card["trained"]["turns"] >= 64 * 6
+
+
+@pytest.mark.parametrize("wrong", [["--size", "5"], ["--players", "5"], ["--out", "policy.pt"]])
+def test_the_example_refuses_before_it_trains(wrong, capsys):
+    assert example.main([*wrong, "--seconds", "600"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1

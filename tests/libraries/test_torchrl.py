@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from rolit_env.adapters.export import export_policy
 from rolit_env.adapters.ledger import Ledger, Tally, count_rewards
 from rolit_env.adapters.masked import TorchAgent, masked_logits
 from rolit_env.adapters.torchrl import RolitTorchEnv
-from rolit_env.errors import IllegalMoveError, OptionError, VariantError
+from rolit_env.errors import IllegalMoveError, OptionError, RoundOverError, VariantError
 from rolit_env.variant import all_variants, variant
 from rolit_env.vector_env import RolitVectorEnv
 
@@ -76,6 +77,13 @@ class TestRolitTorchEnv:
             env.step(before.clone().set("action", torch.tensor([int(before["action_mask"][0].int().argmax()), 0])))
         assert raised.value.games == (1,)
         assert np.array_equal(env.rounds.action_masks(), before["action_mask"])
+
+    def test_a_round_that_is_over_must_be_started_anew(self):
+        env = RolitTorchEnv(2, size=4)
+        last = env.rollout(100)[:, -1]["next"]
+        assert last["done"].all()
+        with pytest.raises(RoundOverError):
+            env.step(last.clone().set("action", torch.zeros(2, dtype=torch.int64)))
 
     def test_refuses_what_the_vector_environment_refuses(self):
         with pytest.raises(VariantError):
@@ -186,3 +194,20 @@ def test_a_checkpoint_and_the_exported_file_play_as_the_network_does(tmp_path):
         for other in others:
             assert np.array_equal(first, other)
         games.step(games.random_actions(rng))
+
+
+def test_the_example_ends_with_a_file_that_plays_as_well(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(example, "GAMES", 64)
+    assert example.main(["--size", "4", "--seconds", "0", "--seed", "1", "--out", str(tmp_path / "policy.onnx")]) == 0
+    inside, outside = (line.partition(" against random: ") for line in capsys.readouterr().out.splitlines())
+    assert outside[0] == str(tmp_path / "policy.onnx")
+    assert inside[2] == outside[2]
+    card = json.loads((tmp_path / "policy.json").read_text(encoding="utf-8"))
+    assert (card["library"], card["trained"]["seed"]) == ("TorchRL PPO", 1)
+    assert card["trained"]["turns"] >= 64 * 6
+
+
+@pytest.mark.parametrize("wrong", [["--size", "5"], ["--players", "5"], ["--out", "policy.pt"]])
+def test_the_example_refuses_before_it_trains(wrong, capsys):
+    assert example.main([*wrong, "--seconds", "600"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
