@@ -26,6 +26,7 @@ from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from torch.utils.tensorboard import SummaryWriter
 
 from rolit_env import make_agent, play_rounds
+from rolit_env.adapters.card import check_out
 from rolit_env.adapters.export import export_policy
 from rolit_env.adapters.masked import TorchAgent
 from rolit_env.adapters.rllib import MAIN, MaskedModule, RolitMultiAgentEnv, SeatMapping, SnapshotCallback, snapshot_names
@@ -108,12 +109,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--restore", action="store_true", help="go on from the checkpoint of the last run with the same --out")
     options = parser.parse_args(argv)
     size, players, folder = options.size, options.players, options.out.with_suffix("")
+    checkpoint = folder.resolve() / "checkpoint"
+    if options.restore and not checkpoint.is_dir():
+        parser.error(f"there is no checkpoint {checkpoint} to go on from")
     try:
+        check_out(options.out, ".onnx", rounds=2000)  # now, not after an hour of training
         config = make_config(size, players, options.seed, options.runners)
-        ray.init(address=options.address, include_dashboard=False, log_to_driver=False, logging_level="error")
+        ray.init(address=options.address, log_to_driver=False, logging_level="error")
         algorithm = config.build_algo()
         if options.restore:
-            algorithm.restore_from_path(str(folder.resolve() / "checkpoint"))
+            algorithm.restore_from_path(str(checkpoint))
         about = train(algorithm, options.seconds, folder)
         network = algorithm.get_module(MAIN).network
         algorithm.stop()
@@ -121,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         about |= {"seconds": options.seconds, "seed": options.seed}
         export_policy(network, options.out, size=size, players=players, library="RLlib PPO", versions=["ray"], about=about)
         evaluate(make_agent(str(options.out)), size, players)
-    except RolitError as error:
+    except (RolitError, ConnectionError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
