@@ -74,8 +74,8 @@ def conditions(report: dict[str, Any]) -> str:
     """Return a sentence on where this was measured."""
     where, versions = report["machine"], report["machine"]["versions"]
     return (
-        f"{where['processor']}, {where['cores']} cores; ray {report['ray']}, torch {versions['torch']}, commit {where['commit']}, "
-        f"{report['date']}; {report['players']} players on {report['size']}x{report['size']}. "
+        f"{where['processor']}, {where['cores']} cores; ray {report['ray']}, torch {versions['torch']}, "
+        f"commit {where['commit']}, {report['date']}; {report['players']} players on {report['size']}x{report['size']}. "
         f"Medians of {report['iterations']} iterations."
     )
 
