@@ -3,11 +3,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench
+SESSIONS := shared rllib
 
-.PHONY: help setup demo test lint agreement bench clean
+.PHONY: help setup demo test lint agreement test-libraries learn-libraries bench clean
 
 help:  ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## Make .venv with everything in it
 
@@ -35,6 +36,13 @@ lint: $(READY)  ## Check style, types and import directions
 agreement: $(READY)  ## Compare the engines with a naive oracle over 20,000 rounds
 	@$(BIN)/python -m tests.agreement --rounds 20000
 
+test-libraries: $(READY)  ## Train a little with each other library, RLlib and Ray in an environment of their own, .nox
+	@$(BIN)/nox --session $(SESSIONS)
+
+# The table is filled in with what there is, also when some library has failed.
+learn-libraries: $(READY)  ## Train five minutes with each other library and fill in the table of docs/libraries.md
+	@$(BIN)/nox --session $(SESSIONS) -- --learn; failed=$$?; $(BIN)/python docs/libraries.py table && exit $$failed
+
 # The peers bring libraries that nothing else here needs, so they have an environment of their own.
 $(BENCH)/.ready: pyproject.toml constraints.txt constraints-bench.txt
 	@echo "Setting up $(BENCH) (once, a few minutes) ..."
@@ -49,5 +57,5 @@ bench: $(BENCH)/.ready  ## Measure speed beside other libraries and fill in the 
 	@$(BENCH)/bin/python docs/speed_table.py
 
 clean:  ## Remove .venv and caches (runs/ stays)
-	@rm -rf .venv $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf .venv .nox $(BENCH) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

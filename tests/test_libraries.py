@@ -1,0 +1,89 @@
+"""The page on other libraries: its tables are those of its script, what was kept is printed, and what falls short is said."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """The script over copies of what it fills in."""
+    for name in ("README.md", "constraints.txt", "constraints-rllib.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    (tmp_path / "docs").mkdir()
+    for name in ("libraries.md", "libraries.json"):
+        shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
+    spec = importlib.util.spec_from_file_location("libraries_script", ROOT / "docs" / "libraries.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)  # where dataclasses look for it
+    spec.loader.exec_module(module)
+    for name, path in {"ROOT": tmp_path, "DOCS": tmp_path / "docs", "ROWS": tmp_path / "docs" / "libraries.json"}.items():
+        monkeypatch.setattr(module, name, path)
+    return module
+
+
+def row(name, inside=0.9, file=0.9, seconds=300):
+    shares = {key: {"win_share": share, "interval": 0.01} for key, share in (("inside", inside), ("file", file))}
+    machine = {"processor": "an abacus", "cores": 2, "commit": None}
+    about = {"name": name, "date": "2026-12-01", "machine": machine, "versions": {}, "size": 6, "players": 3}
+    return {**about, "turns": 1_234_567, "seconds": seconds, **shares}
+
+
+def test_the_documents_show_the_committed_results(script):
+    """The script that fills in the tables changes nothing any more."""
+    script.main(["table"])
+    for name in ("README.md", "docs/libraries.md"):
+        assert (script.ROOT / name).read_text(encoding="utf-8") == (ROOT / name).read_text(encoding="utf-8")
+
+
+def test_what_is_kept_is_shown(script, capsys):
+    for name in reversed(script.EXAMPLES):
+        script.keep(row(name, file=0.5))
+    script.keep(row("skrl", file=0.889))
+    assert [kept["name"] for kept in json.loads(script.ROWS.read_text(encoding="utf-8"))["rows"]] == list(script.EXAMPLES)
+    script.main(["table"])
+    table = "| skrl, PPO | 6×6, 3 | 300 | 1,234,567 | 4,100 | 0.900 ± 0.010 | 0.889 ± 0.010 |\n"
+    assert table in capsys.readouterr().out
+    assert table in (script.DOCS / "libraries.md").read_text(encoding="utf-8")
+    readme = (script.ROOT / "README.md").read_text(encoding="utf-8")
+    (version,) = re.findall(r"^ray==(.*)$", (ROOT / "constraints-rllib.txt").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert f"| RLlib | ray {version} | [constraints-rllib.txt](constraints-rllib.txt) | 2026-12-01 |\n" in readme
+
+
+def test_what_falls_short_fails(script, capsys):
+    for name in script.EXAMPLES:
+        script.keep(row(name, 0.71, 0.7))
+    assert script.main(["table"]) == 0
+    script.keep(row("sb3", 0.69, 0.69))
+    script.keep(row("skrl", 0.75, 0.72))
+    assert script.main(["table"]) == 1
+    low, apart = capsys.readouterr().err.splitlines()[-2:]
+    assert low == "sb3 wins 0.690 of its rounds against random, less than 0.70"
+    assert apart == "skrl wins 0.750 in its library and 0.720 as a file"
+
+
+def test_a_missing_row_fails(script, capsys):
+    for name in list(script.EXAMPLES)[1:]:
+        script.keep(row(name))
+    script.ROWS.write_text(json.dumps({"tested": "", "rows": [row(name) for name in list(script.EXAMPLES)[1:]]}))
+    assert script.main(["table"]) == 1
+    assert capsys.readouterr().err == f"{next(iter(script.EXAMPLES))} is missing\n"
+
+
+def test_every_example_is_a_row_of_the_page(script):
+    modules = {path.stem for path in (ROOT / "examples").glob("*.py")} - {"__init__"}
+    assert {example.module for example in script.EXAMPLES.values()} == modules
+    page = (ROOT / "docs" / "libraries.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)(?: (--\w+))?` \|", page, flags=re.MULTILINE)
+    assert {(name, more) for name, more in rows} == {
+        (example.module, " ".join(example.more)) for example in script.EXAMPLES.values()
+    }
