@@ -69,15 +69,19 @@ def learn(name: str, size: int, players: int, seconds: float, seed: int) -> dict
     command = ["python", "-m", f"examples.{example.module}", "--size", str(size), "--players", str(players)]
     command += ["--seconds", f"{seconds:g}", "--seed", str(seed), "--out", str(out.relative_to(ROOT)), *example.more]
     print(*command, flush=True)
-    run = subprocess.run([sys.executable, *command[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    print(run.stdout, end="", flush=True)
-    shares = SHARE.findall(run.stdout)
-    if run.returncode or not shares:
+    printed = []
+    with subprocess.Popen([sys.executable, *command[1:]], cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        for line in run.stdout or ():
+            print(line, end="", flush=True)
+            printed.append(line)
+    shares = SHARE.findall("".join(printed))
+    played = None if run.returncode or not shares else evaluate(out, size, players, seed + 1)
+    if played is None:
         print(f"{name} has failed", file=sys.stderr)
         return None
     card = json.loads(out.with_suffix(".json").read_text(encoding="utf-8"))
     described = machine.describe()
-    (share, interval), played = shares[0], evaluate(out, size, players, seed + 1)
+    share, interval = shares[0]
     return {
         "name": name,
         "command": " ".join(command),
@@ -94,14 +98,14 @@ def learn(name: str, size: int, players: int, seconds: float, seed: int) -> dict
 
 
 def evaluate(file: Path, size: int, players: int, seed: int) -> Any:
-    """Return what `rolit evaluate` says of a file, on other rounds than those that the example has played."""
+    """Return what `rolit evaluate` says of a file, on other rounds than those that the example has played, or None."""
     command = ["rolit", "evaluate", str(file.relative_to(ROOT)), "--against", "random", "--size", str(size)]
     command += ["--players", str(players), "--seed", str(seed)]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
         print(*command, flush=True)
-        subprocess.run([sys.executable, "-m", "rolit_env", *command[1:], "--json", str(report)], cwd=ROOT, check=True)
-        return json.loads(report.read_text(encoding="utf-8"))["results"][0]
+        run = subprocess.run([sys.executable, "-m", "rolit_env", *command[1:], "--json", str(report)], cwd=ROOT, check=False)
+        return None if run.returncode else json.loads(report.read_text(encoding="utf-8"))["results"][0]
 
 
 def keep(row: dict[str, Any]) -> None:

@@ -87,3 +87,31 @@ def test_every_example_is_a_row_of_the_page(script):
     assert {(name, more) for name, more in rows} == {
         (example.module, " ".join(example.more)) for example in script.EXAMPLES.values()
     }
+
+
+EXAMPLE = f"""
+import shutil, sys
+out = sys.argv[sys.argv.index("--out") + 1]
+for ending in ("onnx", "json"):
+    shutil.copy(f"{ROOT}/models/8x8-2p.{{ending}}", out.replace("onnx", ending))
+print("learning")
+print("It against random: 0.912 ± 0.012 (par 0.50)")
+print(out, "against random: 0.913 ± 0.012 (par 0.50)")
+sys.exit("--seed 9" in " ".join(sys.argv))
+"""
+
+
+def test_a_row_has_what_the_example_printed_and_what_its_file_does(script, capfd):
+    (script.ROOT / "examples").mkdir()
+    (script.ROOT / "runs" / "libraries").mkdir(parents=True)
+    (script.ROOT / "examples" / "__init__.py").touch()
+    (script.ROOT / "examples" / "skrl.py").write_text(EXAMPLE, encoding="utf-8")
+    learnt = script.learn("skrl", size=8, players=2, seconds=1, seed=0)
+    card = json.loads((ROOT / "models" / "8x8-2p.json").read_text(encoding="utf-8"))
+    assert learnt["inside"] == {"win_share": 0.912, "interval": 0.012}
+    assert learnt["file"]["win_share"] == pytest.approx(card["results"]["against"]["random"]["win_share"][0], abs=0.015)
+    assert (learnt["turns"], learnt["versions"]) == (card["trained"]["turns"], card["versions"])
+    assert learnt["command"] in capfd.readouterr().out
+    assert len(script.short(learnt)) == 1  # .912 in the library, but another file
+    assert script.learn("skrl", size=8, players=2, seconds=1, seed=9) is None
+    assert capfd.readouterr().err == "skrl has failed\n"
