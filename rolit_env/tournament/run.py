@@ -184,7 +184,7 @@ def _play_on_cluster(settings: Settings, tasks: Sequence[tuple[int, int]]) -> It
     kept = ray.put(settings)
     waiting = (play.remote(kept, *task, Path.cwd()) for task in tasks)
     # Enough that no core waits; more would only fill the cluster's queues.
-    pending = list(islice(waiting, 4 * int(ray.cluster_resources().get("CPU", 1))))
+    pending = list(islice(waiting, 4 * max(1, int(ray.cluster_resources().get("CPU", 0)))))
     while pending:
         ready, pending = ray.wait(pending)
         pending += islice(waiting, len(ready))
@@ -193,7 +193,8 @@ def _play_on_cluster(settings: Settings, tasks: Sequence[tuple[int, int]]) -> It
         except ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, RolitError):
                 raise error.cause from None  # without Ray's account of the way it came
-            raise AgentError(f"a machine of the cluster failed: {error.cause}; all need this version of rolit-env") from error
+            what = f"{type(error.cause).__name__}: {error.cause}"
+            raise AgentError(f"a machine of the cluster failed ({what}); all need this version of rolit-env") from None
         except ray.exceptions.RayError as error:
             raise AgentError(f"the cluster failed ({error}); what was played is kept: run the same command again") from error
 

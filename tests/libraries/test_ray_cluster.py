@@ -41,6 +41,10 @@ class Slow(RandomAgent):
 class Failing(RandomAgent):
     def act(self, games, rng):
         raise RuntimeError("no idea")
+
+class Hungry(RandomAgent):
+    def act(self, games, rng):
+        raise MemoryError("all is used")
 """
 
 
@@ -101,12 +105,18 @@ def test_a_tournament_on_a_cluster_is_the_one_played_here(cluster: Any, node: An
     assert files(tmp_path / "ray") == files(tmp_path / "workers")
 
 
-def test_an_agent_that_fails_on_the_cluster_is_named_in_one_line(cluster: Any, tmp_path: Path) -> None:
-    process = tournament(tmp_path, "random, own:Failing", 40, "--ray", cluster.address)
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [
+        ("Failing", "rolit: own:Failing failed with RuntimeError: no idea (line "),
+        ("Hungry", "rolit: a machine of the cluster failed (MemoryError: all is used); all need this version of rolit-env"),
+    ],
+)
+def test_what_fails_on_the_cluster_is_told_in_one_line(cluster: Any, tmp_path: Path, agent: str, told: str) -> None:
+    process = tournament(tmp_path, f"random, own:{agent}", 40, "--ray", cluster.address)
     out, err = process.communicate(timeout=120)
     assert (process.returncode, out) == (2, "")
-    last = err.splitlines()[-1]
-    assert last.startswith("rolit: own:Failing failed with RuntimeError: no idea (line ")
+    assert err.splitlines()[-1].startswith(told)
     assert "Traceback" not in err
 
 
