@@ -6,8 +6,6 @@ The network plays hundreds of rounds in lockstep against its own past. Afterward
 the file plays in the arena too.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -37,8 +35,6 @@ LEARNING_RATE = 1e-3
 LAMBDA = 0.95  # how far credit reaches back; nothing is discounted, because rounds are short and only the end pays
 CLIP = 0.2  # how far the probability of an action may move from what it was when it was played
 ENTROPY = 0.01  # what it is worth to keep trying
-VALUE = 0.5  # weight of the value's error
-LARGEST_GRADIENT = 0.5
 SNAPSHOT = 20  # updates from one copy of the network among its opponents to the next
 
 
@@ -72,8 +68,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
     actions = torch.zeros(steps, GAMES, dtype=torch.int64)
     log_probs, values, rewards, ends, advantages = torch.zeros(5, steps, GAMES)
 
-    turns, tally = 0, Tally()
-    update, late, deadline = 0, False, time.monotonic() + seconds
+    update, turns, tally, late, deadline = 0, 0, Tally(), False, time.monotonic() + seconds
     while not late:
         # Play. A step goes from the learner's turn to its next one, with all that came between, so losses arrive too.
         for step in range(steps):
@@ -86,8 +81,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
             log_probs[step] = policy.log_prob(actions[step])
             observation, reward, ended, _, _ = env.step(actions[step].numpy())
             rewards[step], ends[step] = torch.from_numpy(reward), torch.from_numpy(ended)
-        turns += steps * GAMES
-        tally += count_rewards(rewards, ends, players)
+        turns, tally = turns + steps * GAMES, tally + count_rewards(rewards, ends, players)
 
         # Give credit, from the last turn back (GAE). After an end, the next observation is that of another round.
         with torch.no_grad():
@@ -109,10 +103,10 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
                 ratio = (policy.log_prob(played) - old_log_prob).exp()
                 gain = (gain - gain.mean()) / (gain.std() + 1e-8)
                 policy_loss = -torch.min(ratio * gain, ratio.clamp(1 - CLIP, 1 + CLIP) * gain).mean()
-                loss = policy_loss + VALUE * functional.mse_loss(value, target) - ENTROPY * policy.entropy().mean()
+                loss = policy_loss + 0.5 * functional.mse_loss(value, target) - ENTROPY * policy.entropy().mean()
                 optimizer.zero_grad()
                 loss.backward()
-                nn.utils.clip_grad_norm_(network.parameters(), LARGEST_GRADIENT)
+                nn.utils.clip_grad_norm_(network.parameters(), 0.5)
                 optimizer.step()
 
         update, late = update + 1, time.monotonic() >= deadline
@@ -136,9 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--players", type=int, default=2, help="2, 3 or 4")
     parser.add_argument("--seconds", type=float, default=60, help="time for training")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/examples/cleanrl_style.onnx"), help="file to write, with its card"
-    )
+    parser.add_argument("--out", type=Path, default=Path("runs/examples/cleanrl_style.onnx"), help="file to write")
     options = parser.parse_args(argv)
     size, players = options.size, options.players
     try:

@@ -284,7 +284,7 @@ class TestTraining:
         for games in positions(trained.size, trained.players):
             assert np.array_equal(agent.act(games, np.random.default_rng(0)), greedy_actions(trained.model, games))
 
-    def test_plays_the_same_as_an_exported_file(self, trained, tmp_path):
+    def test_plays_and_wins_the_same_as_an_exported_file(self, trained, tmp_path):
         size, players = trained.size, trained.players
         card = export_policy(
             MaskableActor(trained.model.policy),
@@ -302,6 +302,12 @@ class TestTraining:
             observation = {"observation": games.planes(), "action_mask": games.legal_mask()}
             values = trained.model.policy.predict_values(trained.model.policy.obs_to_tensor(observation)[0])
             assert agent.evaluate(games)[1][:, 0] == pytest.approx(values.detach().numpy()[:, 0], abs=1e-3)
+        env = RolitVecEnv(600, size=size, players=players)
+        env.seed(0)
+        reward, _ = evaluate_masked(trained.model, env, 600, warn=False)
+        result = play_rounds([agent, "random"], 600, size=size, players=players, opening_turns=0, seed=0)
+        inside = (reward * (players - 1) + 1) / players
+        assert abs(inside - result.win_share[0]) < 2 * result.interval[0]
 
 
 def test_a_pool_that_draws_the_hardest_is_rated():
