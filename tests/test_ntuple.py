@@ -1,4 +1,4 @@
-"""N-tuple tables: numbers against a plain count in base 3, learning that helps, runs that resume, files that are checked."""
+"""N-tuple tables: numbers against a plain count, learning that helps, runs that resume, files that are checked."""
 
 import copy
 import json
@@ -71,8 +71,9 @@ def numbers_of(batch, seat):
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
-def test_numbers_are_contents_in_base_3(chosen):
+def test_numbers_are_contents(chosen):
     size, players = chosen.size, chosen.players
+    seen = set()
     for ply in (0, 5, chosen.plies - 1):
         batch = positions(size, players, ply, games=10)
         view = batch.view().tolist()
@@ -80,13 +81,33 @@ def test_numbers_are_contents_in_base_3(chosen):
             found = numbers_of(batch, seat)
             for game, words in enumerate(view):
                 own = words[1 if players == 2 else seat]
-                others = (words[0] | words[1] | words[2] | words[3]) ^ own
+                rival = words[1] if players > 2 and seat == 0 else words[0]
+                occupied = words[0] | words[1] | words[2] | words[3]
+                contents = [content(own, rival, occupied, cell, size) for cell in range(size * size)]
+                seen.update(contents)
                 lane = FEATURE_LANES
                 for text in TUPLES[size]:
                     for placed in placements(tuple(parse_cell(name, size) for name in text.split()), size):
-                        digits = [(own >> cell & 1) + 2 * (others >> cell & 1) for cell in placed]
-                        assert found[game, lane] == sum(digit * 3**place for place, digit in enumerate(digits))
+                        base, kinds = KINDS[len(placed)]
+                        digits = [next(at for at, kind in enumerate(kinds) if contents[cell] in kind) for cell in placed]
+                        assert found[game, lane] == sum(digit * base**place for place, digit in enumerate(digits))
                         lane += 1
+    assert seen == set(CONTENTS)
+
+
+CONTENTS = ("both capture", "seat captures", "rival captures", "nobody captures", "own", "other")
+SIX = [{kind} for kind in CONTENTS]
+FOUR = [{"both capture", "rival captures"}, {"seat captures", "nobody captures"}, {"own"}, {"other"}]
+THREE = [set(CONTENTS[:4]), {"own"}, {"other"}]
+KINDS = {cells: (len(kinds), kinds) for cells, kinds in zip(range(1, 11), [SIX] * 6 + [FOUR] * 2 + [THREE] * 2, strict=True)}
+
+
+def content(own, rival, occupied, cell, size):
+    """Say what a cell holds, and who could capture there if it is empty."""
+    if occupied >> cell & 1:
+        return "own" if own >> cell & 1 else "other"
+    seat, other = (captures(balls, occupied ^ balls, cell, size) for balls in (own, rival))
+    return CONTENTS[0 if seat and other else 1 if seat else 2 if other else 3]
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)

@@ -33,7 +33,7 @@ from training.run import Run, read_checkpoint
 from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
-FORMAT = "rolit-ntuple-run-4"
+FORMAT = "rolit-ntuple-run-5"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.ntuple import (
+    BASES,
     FEATURE_WEIGHTS,
     LANES,
     TupleSet,
@@ -116,10 +117,11 @@ def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
         kept = [image for image in images if set(image) == set(cells) and list(image) != cells]
         if len(kept) > 1:
             raise OptionError(f"the tuple {text!r} is its own image in too many ways; allowed are the board's mirrors, once")
-        numbers = np.arange(3 ** len(cells))
+        base = BASES[len(cells)]
+        numbers = np.arange(base ** len(cells))
         if kept:
-            digits = [numbers // 3**place % 3 for place in range(len(cells))]
-            numbers = sum(digits[cells.index(cell)] * 3**place for place, cell in enumerate(kept[0]))
+            digits = [numbers // base**place % base for place in range(len(cells))]
+            numbers = sum(digits[cells.index(cell)] * base**place for place, cell in enumerate(kept[0]))
         twins.append(end + numbers)
         end += len(numbers)
     return np.concatenate(twins)
