@@ -105,14 +105,15 @@ class NTuples:
             )
 
     def save(self, path: Path) -> None:
-        """Write the tables, halves of float32 being precise enough for play. Raises `OutputError`."""
+        """Write what was learnt, most weights never being met; float16 is precise enough for play. Raises `OutputError`."""
         description = {
             "size": self.variant.size,
             "players": self.variant.players,
             "tuples": self.tuples,
             "phases": len(self.weights),
         }
-        tensors = {"weights": self.weights.astype(np.float16)}
+        weights = self.weights.astype(np.float16)
+        tensors = {"weights": weights[weights != 0], "met": np.packbits(weights != 0)}
         try:
             path.write_bytes(save(tensors, metadata={"format": FORMAT, "tables": json.dumps(description)}))
         except OSError as error:
@@ -124,20 +125,24 @@ class NTuples:
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
-                weights = file.get_tensor("weights")
-            description = json.loads(metadata["tables"]) if metadata.get("format") == FORMAT else None
+                if metadata.get("format") != FORMAT:
+                    raise ModelFileError(f"{path} holds no n-tuple tables (it lacks the mark {FORMAT})")
+                weights, met = file.get_tensor("weights"), file.get_tensor("met")
+            description = json.loads(metadata["tables"])
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise ModelFileError(f"{path} is cut short or no file of n-tuple tables ({error})") from None
-        if not isinstance(description, dict):
-            raise ModelFileError(f"{path} holds no n-tuple tables (it lacks the mark {FORMAT})")
         try:
             chosen = variant(description["size"], description["players"])
             loaded = cls.empty(chosen, tuple(description["tuples"]), description["phases"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelFileError(f"{path} describes no tables that can be played ({error})") from None
-        if weights.shape != loaded.weights.shape or weights.dtype != np.float16 or not np.isfinite(weights).all():
-            raise ModelFileError(f"{path} must hold finite float16 weights of shape {loaded.weights.shape}")
-        loaded.weights[:] = weights
+        size = loaded.weights.size
+        if met.shape != (-(-size // 8),) or met.dtype != np.uint8:
+            raise ModelFileError(f"{path} must say of {size} weights which it holds, in {-(-size // 8)} bytes")
+        held = np.unpackbits(met, count=size).astype(bool).reshape(loaded.weights.shape)
+        if weights.shape != (held.sum(),) or weights.dtype != np.float16 or not np.isfinite(weights).all():
+            raise ModelFileError(f"{path} must hold {held.sum()} finite float16 weights")
+        loaded.weights[held] = weights
         return loaded
 
 
