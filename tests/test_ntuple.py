@@ -1,4 +1,4 @@
-"""N-tuple tables: numbers against a plain count in base 3, learning that helps, runs that resume, files that are checked."""
+"""N-tuple tables: numbers against a plain count, learning that helps, runs that resume, files that are checked."""
 
 import copy
 import json
@@ -71,8 +71,9 @@ def numbers_of(batch, seat):
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
-def test_numbers_are_contents_in_base_3(chosen):
+def test_numbers_are_contents(chosen):
     size, players = chosen.size, chosen.players
+    seen = set()
     for ply in (0, 5, chosen.plies - 1):
         batch = positions(size, players, ply, games=10)
         view = batch.view().tolist()
@@ -80,13 +81,33 @@ def test_numbers_are_contents_in_base_3(chosen):
             found = numbers_of(batch, seat)
             for game, words in enumerate(view):
                 own = words[1 if players == 2 else seat]
-                others = (words[0] | words[1] | words[2] | words[3]) ^ own
+                rival = words[1] if players > 2 and seat == 0 else words[0]
+                occupied = words[0] | words[1] | words[2] | words[3]
+                contents = [content(own, rival, occupied, cell, size) for cell in range(size * size)]
+                seen.update(contents)
                 lane = FEATURE_LANES
                 for text in TUPLES[size]:
                     for placed in placements(tuple(parse_cell(name, size) for name in text.split()), size):
-                        digits = [(own >> cell & 1) + 2 * (others >> cell & 1) for cell in placed]
-                        assert found[game, lane] == sum(digit * 3**place for place, digit in enumerate(digits))
+                        base, kinds = KINDS[len(placed)]
+                        digits = [next(at for at, kind in enumerate(kinds) if contents[cell] in kind) for cell in placed]
+                        assert found[game, lane] == sum(digit * base**place for place, digit in enumerate(digits))
                         lane += 1
+    assert seen == set(CONTENTS)
+
+
+CONTENTS = ("both capture", "seat captures", "rival captures", "nobody captures", "own", "other")
+SIX = [{kind} for kind in CONTENTS]
+FOUR = [{"both capture", "rival captures"}, {"seat captures", "nobody captures"}, {"own"}, {"other"}]
+THREE = [set(CONTENTS[:4]), {"own"}, {"other"}]
+KINDS = {cells: (len(kinds), kinds) for cells, kinds in zip(range(1, 11), [SIX] * 6 + [FOUR] * 2 + [THREE] * 2, strict=True)}
+
+
+def content(own, rival, occupied, cell, size):
+    """Say what a cell holds, and who could capture there if it is empty."""
+    if occupied >> cell & 1:
+        return "own" if own >> cell & 1 else "other"
+    seat, other = (captures(balls, occupied ^ balls, cell, size) for balls in (own, rival))
+    return CONTENTS[0 if seat and other else 1 if seat else 2 if other else 3]
 
 
 @pytest.mark.parametrize("chosen", all_variants(), ids=lambda chosen: chosen.name)
@@ -267,7 +288,7 @@ def test_rounds_begin_as_any_colour_does(chosen):
 
 def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
     # All of 4x4 is solved after the first turn: under best play the second player wins, whatever red begins with.
-    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, lopsided=0.0, learning_rate=0.0, exact=11)
+    config = replace(TINY, workers=1, explore=0.0, opening_share=0.0, lopsided=0.0, learning_rate=0.0, exact=11, siblings=0.0)
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_workspace(learner.tables, learner.course))
     assert small_board().values[0].max() < 0
@@ -275,12 +296,19 @@ def test_the_exact_value_stands_in_for_what_came_of_the_turns_before():
 
 
 def test_all_turns_near_the_end_learn_from_exact_values():
-    config = replace(TINY, size=6, workers=1, explore=0.5, learning_rate=0.0, exact=8)
+    played, all_of_them = (sizes_near_the_end(siblings) for siblings in (0.0, 1.0))
+    assert played.min() > 0.5 * 0.5 * 30
+    assert all_of_them[0] == played[0]  # the last turn has no other
+    assert (all_of_them[3:] > 2 * played[3:]).all()
+
+
+def sizes_near_the_end(siblings):
+    config = replace(TINY, size=6, workers=1, explore=0.5, learning_rate=0.0, exact=8, siblings=siblings)
     learner = NTupleLearner.fresh(config)
     play_and_learn(learner.tables, learner.course, 30, learner.states[0], make_workspace(learner.tables, learner.course))
-    sizes = errors_by_empty_cells(learner)[..., 1].sum(axis=0)
-    assert (sizes[:9] % 0.5 == 0).all()  # known results against values of a half
-    assert sizes[:9].min() > 0.5 * 0.5 * 30
+    sizes = errors_by_empty_cells(learner)[..., 1].sum(axis=0)[:9]
+    assert (sizes % 0.5 == 0).all()  # known results against values of a half
+    return sizes
 
 
 def errors_by_empty_cells(learner):
@@ -468,9 +496,18 @@ def test_files_and_cards_that_do_not_fit_are_refused(file: Path):
     file.write_bytes(good)
     with safe_open(file, framework="numpy") as opened:
         metadata = opened.metadata()
-    save_file({"weights": np.full((2, 1, 5), np.nan, np.float16)}, file, metadata=metadata)
-    with pytest.raises(ModelFileError, match="must hold finite float16 weights of shape"):
-        NTupleAgent(file)
+    tensors = load_file(file)
+    changes = [
+        ({"met": tensors["met"][:-1]}, "must say of .* weights which it holds"),
+        ({"met": tensors["met"].astype(np.uint16)}, "must say of .* weights which it holds"),
+        ({"weights": tensors["weights"][1:]}, f"must hold {len(tensors['weights'])} finite float16 weights"),
+        ({"weights": tensors["weights"].astype(np.float32)}, "finite float16 weights"),
+        ({"weights": np.full_like(tensors["weights"], np.nan)}, "finite float16 weights"),
+    ]
+    for change, message in changes:
+        save_file(tensors | change, file, metadata=metadata)
+        with pytest.raises(ModelFileError, match=message):
+            NTupleAgent(file)
 
 
 def test_tables_are_not_written_where_they_can_not_be(tmp_path: Path):
@@ -534,8 +571,8 @@ def test_tables_value_positions_for_searches(chosen):
 def test_searches_go_by_the_tables_of_a_file(tmp_path: Path, players, kinds):
     tables = NTuples.empty(variant(6, players), ("a1 b1 c1",), 1)
     # A ball in a corner is all that counts, so a search of one turn takes a corner whenever it can.
-    numbers = np.arange(27)
-    tables.weights[0, :, 1 + FEATURE_WEIGHTS :] = 4.0 * (numbers % 3 == 1) - 4.0 * (numbers % 3 == 2)
+    numbers = np.arange(6**3)
+    tables.weights[0, :, 1 + FEATURE_WEIGHTS :] = 4.0 * (numbers % 6 == 4) - 4.0 * (numbers % 6 == 5)
     file = tmp_path / "corners.safetensors"
     tables.save(file)
     file.with_suffix(".json").write_text(json.dumps({"variant": {"size": 6, "players": players}}))

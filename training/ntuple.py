@@ -33,7 +33,7 @@ from training.run import Run, read_checkpoint
 from training.td import Course, Rules, Tables, Workers, mirror_twins
 
 FILE_NAME = "tables.safetensors"
-FORMAT = "rolit-ntuple-run-4"
+FORMAT = "rolit-ntuple-run-5"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,7 @@ class NTupleConfig(RunConfig):
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
         exact: With two players, positions with so many empty cells or fewer are solved, and learnt from their exact values, as
             is what comes before them; 0 for never.
+        siblings: Chance to learn, there, what comes of the turns that were not played, too: search meets those as well.
         fading: What is kept of the sums of errors that a weight's rate goes by, each time that the workers' tables are put
             together and have met it: below 1 old errors are forgotten, and rates stay higher.
         averaging: Part of the weights in what is released that is new each time, at least: it is mostly about the last quarter
@@ -70,6 +71,7 @@ class NTupleConfig(RunConfig):
     td_lambda: float = 0.5
     learning_rate: float = 20.0
     exact: int = 10
+    siblings: float = 0.3
     fading: float = 0.99
     averaging: float = 0.0005
 
@@ -85,6 +87,7 @@ class NTupleConfig(RunConfig):
             ("td_lambda", 0, 1),
             ("learning_rate", 0, None),
             ("exact", 0, 14),
+            ("siblings", 0, 1),
             ("fading", 0, 1),
             ("averaging", 1e-6, 1),
         )
@@ -146,6 +149,7 @@ class NTupleLearner(Run):
             td_lambda=config.td_lambda,
             learning_rate=config.learning_rate,
             exact=min(config.exact, config.variant.plies - 1) if config.players == 2 else 0,
+            siblings=config.siblings,
             fading=config.fading,
         )
         return Course(

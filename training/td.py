@@ -5,7 +5,8 @@ lopsided ones, and now and then at random. Then it is gone through backwards. Ev
 towards a mixture of the seat's next value and all later ones up to the result (TD(λ), Sutton 1988). Where the turn played
 was not the best one, the best one's value stands in for what came of it, so that exploring teaches nothing wrong. In the
 last turns of two players' rounds the exact value of a position takes that place too, so that tables learn how they should be
-played, and slips there are not blamed on what went before.
+played, and slips there are not blamed on what went before. There, every other turn's value is learnt now and then as well:
+a search meets them all, and a player that looks one turn ahead chooses among them.
 
 Each weight has a rate of its own, by temporal coherence (Beal and Smith 1999): the sum of its errors by the sum of their
 sizes, so that a weight whose errors cancel out comes to rest. Both sums fade slowly, because what was learnt in play that has
@@ -29,6 +30,7 @@ from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
 from rolit_env.notation import parse_cell
 from rolit_env.search.ntuple import (
+    BASES,
     FEATURE_WEIGHTS,
     LANES,
     TupleSet,
@@ -71,6 +73,7 @@ class Rules(NamedTuple):
         learning_rate: How far the logit of a position moves for an error of 1 when all its weights are new.
         exact: With so many empty cells, what is won under best play of both is known, and stands in for what came of the
             turns before. For two players; 0 for never.
+        siblings: Chance to learn, there, what comes of the turns that were not played, too.
         fading: What is kept of a weight's sums of errors each time that the threads' tables are put together and have met it.
     """
 
@@ -82,6 +85,7 @@ class Rules(NamedTuple):
     td_lambda: float
     learning_rate: float
     exact: int
+    siblings: float
     fading: float
 
 
@@ -116,10 +120,11 @@ def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
         kept = [image for image in images if set(image) == set(cells) and list(image) != cells]
         if len(kept) > 1:
             raise OptionError(f"the tuple {text!r} is its own image in too many ways; allowed are the board's mirrors, once")
-        numbers = np.arange(3 ** len(cells))
+        base = BASES[len(cells)]
+        numbers = np.arange(base ** len(cells))
         if kept:
-            digits = [numbers // 3**place % 3 for place in range(len(cells))]
-            numbers = sum(digits[cells.index(cell)] * 3**place for place, cell in enumerate(kept[0]))
+            digits = [numbers // base**place % base for place in range(len(cells))]
+            numbers = sum(digits[cells.index(cell)] * base**place for place, cell in enumerate(kept[0]))
         twins.append(end + numbers)
         end += len(numbers)
     return np.concatenate(twins)
@@ -262,6 +267,7 @@ class Workspace(NamedTuple):
         end: The last one, uint64 [4, 1].
         other_words: Another one, uint64 [4].
         other_numbers: Its numbers, uint16 [R, L].
+        other_values: Its values, float64 [R].
     """
 
     memory: Any
@@ -277,6 +283,7 @@ class Workspace(NamedTuple):
     end: Any
     other_words: Any
     other_numbers: Any
+    other_values: Any
 
 
 def make_workspace(tables: Tables, course: Course) -> Workspace:
@@ -296,6 +303,7 @@ def make_workspace(tables: Tables, course: Course) -> Workspace:
         end=np.zeros((4, 1), np.uint64),
         other_words=np.zeros(4, np.uint64),
         other_numbers=np.zeros((seats, LANES), np.uint16),
+        other_values=np.zeros(seats),
     )
 
 
@@ -335,6 +343,23 @@ def _most_or_fewest(words: Any, legal: Any, most: Any, rules: Rules, after: Any)
 
 
 @register_jitable
+def _learn_siblings(tables: Tables, course: Course, ply: Any, played: Any, workspace: Workspace) -> None:
+    """Learn the exact values after two players' other turns, which `best_child` has just left in the scratch."""
+    rules, words, after, scratch = course.rules, workspace.words, workspace.other_words, workspace.scratch
+    weights, errors = tables.weights[course.phases[ply]], tables.errors[course.phases[ply], 0]
+    rate = float32(rules.learning_rate / course.tuples.lanes)
+    for child in range(popcount(legal_cells(words[0], words[1] | words[2] | words[3], rules.size))):
+        if scratch.cells[child] == played:
+            continue
+        for row in range(4):
+            after[row] = scratch.words[row, child]
+        _find_values(after, rules.size, course.tuples, weights, workspace.other_numbers, workspace.other_values)
+        _solve(after, (ply + 1) % 2, rules.size, workspace.memory, workspace.targets)
+        error = float32(workspace.targets[ply % 2] - workspace.other_values[0])
+        _learn(weights[0], errors, workspace.other_numbers[0], course.tuples, course.twins, error, rate)
+
+
+@register_jitable
 def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspace) -> None:
     tuples, phases, rules, words = course.tuples, course.phases, course.rules, workspace.words
     plies, players, seats = phases.shape[0], rules.players, tables.weights.shape[1]
@@ -361,6 +386,8 @@ def _play_round(tables: Tables, course: Course, state: Words, workspace: Workspa
                     workspace.other_words, rules.size, tuples, weights, workspace.other_numbers, workspace.best_values[ply]
                 )
                 cell = drawn
+        if rules.exact and ply >= plies - 1 - rules.exact and _random_part(state) < rules.siblings:
+            _learn_siblings(tables, course, ply, cell, workspace)
         _after(words, cell, rules, words)
         _find_values(words, rules.size, tuples, weights, workspace.numbers[ply], workspace.values[ply])
         if rules.exact and ply >= plies - 1 - rules.exact:

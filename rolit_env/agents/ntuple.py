@@ -20,11 +20,11 @@ from rolit_env.search.evaluation import Evaluation, learnt
 from rolit_env.search.ntuple import TupleSet, choose_best, make_scratch, tuple_set
 from rolit_env.variant import Variant, variant
 
-FORMAT = "rolit-ntuple-3"
+FORMAT = "rolit-ntuple-4"
 
 TUPLES = {
     8: (
-        "a1 b1 c1 d1 e1 f1 g1 h1 b2 g2",
+        "a1 b1 c1 d1 e1 f1 g1 h1",
         "a2 b2 c2 d2 e2 f2 g2 h2",
         "a3 b3 c3 d3 e3 f3 g3 h3",
         "a4 b4 c4 d4 e4 f4 g4 h4",
@@ -32,22 +32,14 @@ TUPLES = {
         "b1 c2 d3 e4 f5 g6 h7",
         "c1 d2 e3 f4 g5 h6",
         "d1 e2 f3 g4 h5",
-        "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
-        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
-        "c1 d1 e1 f1 c2 d2 e2 f2",
-        "b2 c2 d2 e2 b3 c3 d3 e3",
-        "c3 d3 e3 f3 c4 d4 e4 f4",
-        "b1 c1 d1 e1 b2 c2 d2 e2",
-        "b3 c3 d3 e3 b4 c4 d4 e4",
-        "d1 e1 d2 e2 d3 e3 d4 e4",
-        "a1 b1 c1 d1 a2 b2 c2 a3 b3 a4",
-        "c1 d1 e1 c2 d2 e2 c3 d3 e3",
-        "b2 c2 d2 b3 c3 d3 b4 c4 d4",
-        "c2 d2 e2 c3 d3 e3 c4 d4 e4",
-        "c3 d3 e3 c4 d4 e4 c5 d5 e5",
-        "b1 c1 d1 b2 c2 d2 b3 c3 d3",
-        "b1 c1 d1 e1 f1 g1 c2 d2 e2 f2",
-        "c2 d2 e2 f2 c3 d3 e3 f3",
+        "a1 b1 c1 a2 b2 a3",
+        "a1 b1 c1 a2 b2 c2",
+        "b1 c1 d1 b2 c2 d2",
+        "c1 d1 e1 c2 d2 e2",
+        "d1 e1 d2 e2 d3 e3",
+        "b2 c2 d2 b3 c3 d3",
+        "c2 d2 e2 c3 d3 e3",
+        "c3 d3 e3 c4 d4 e4",
     ),
     6: (
         "a1 b1 c1 d1 e1 f1 b2 e2",
@@ -56,15 +48,11 @@ TUPLES = {
         "a1 b2 c3 d4 e5 f6",
         "b1 c2 d3 e4 f5",
         "c1 d2 e3 f4",
-        "a1 b1 c1 d1 e1 a2 b2 c2 d2 e2",
-        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
-        "b2 c2 d2 e2 b3 c3 d3 e3",
-        "b1 c1 d1 e1 b2 c2 d2 e2",
-        "a2 b2 c2 d2 a3 b3 c3 d3",
-        "c1 d1 c2 d2 c3 d3 c4 d4",
-        "a1 b1 c1 d1 a2 b2 c2 a3 b3 a4",
-        "b1 c1 d1 b2 c2 d2 b3 c3 d3",
-        "b2 c2 d2 b3 c3 d3 b4 c4 d4",
+        "a1 b1 c1 a2 b2 a3",
+        "a1 b1 c1 a2 b2 c2",
+        "b1 c1 d1 b2 c2 d2",
+        "b2 c2 d2 b3 c3 d3",
+        "c1 d1 c2 d2 c3 d3",
     ),
     4: (
         "a1 b1 c1 d1 a2 b2 c2 d2",
@@ -117,14 +105,15 @@ class NTuples:
             )
 
     def save(self, path: Path) -> None:
-        """Write the tables, halves of float32 being precise enough for play. Raises `OutputError`."""
+        """Write what was learnt, most weights never being met; float16 is precise enough for play. Raises `OutputError`."""
         description = {
             "size": self.variant.size,
             "players": self.variant.players,
             "tuples": self.tuples,
             "phases": len(self.weights),
         }
-        tensors = {"weights": self.weights.astype(np.float16)}
+        weights = self.weights.astype(np.float16)
+        tensors = {"weights": weights[weights != 0], "met": np.packbits(weights != 0)}
         try:
             path.write_bytes(save(tensors, metadata={"format": FORMAT, "tables": json.dumps(description)}))
         except OSError as error:
@@ -136,20 +125,24 @@ class NTuples:
         try:
             with safe_open(path, framework="numpy") as file:
                 metadata = file.metadata() or {}
-                weights = file.get_tensor("weights")
-            description = json.loads(metadata["tables"]) if metadata.get("format") == FORMAT else None
+                if metadata.get("format") != FORMAT:
+                    raise ModelFileError(f"{path} holds no n-tuple tables (it lacks the mark {FORMAT})")
+                weights, met = file.get_tensor("weights"), file.get_tensor("met")
+            description = json.loads(metadata["tables"])
         except (SafetensorError, OSError, ValueError, KeyError) as error:
             raise ModelFileError(f"{path} is cut short or no file of n-tuple tables ({error})") from None
-        if not isinstance(description, dict):
-            raise ModelFileError(f"{path} holds no n-tuple tables (it lacks the mark {FORMAT})")
         try:
             chosen = variant(description["size"], description["players"])
             loaded = cls.empty(chosen, tuple(description["tuples"]), description["phases"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ModelFileError(f"{path} describes no tables that can be played ({error})") from None
-        if weights.shape != loaded.weights.shape or weights.dtype != np.float16 or not np.isfinite(weights).all():
-            raise ModelFileError(f"{path} must hold finite float16 weights of shape {loaded.weights.shape}")
-        loaded.weights[:] = weights
+        size = loaded.weights.size
+        if met.shape != (-(-size // 8),) or met.dtype != np.uint8:
+            raise ModelFileError(f"{path} must say of {size} weights which it holds, in {-(-size // 8)} bytes")
+        held = np.unpackbits(met, count=size).astype(bool).reshape(loaded.weights.shape)
+        if weights.shape != (held.sum(),) or weights.dtype != np.float16 or not np.isfinite(weights).all():
+            raise ModelFileError(f"{path} must hold {held.sum()} finite float16 weights")
+        loaded.weights[held] = weights
         return loaded
 
 

@@ -32,12 +32,12 @@ from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.children import whole
 from rolit_env.search.ntuple import (
-    FEATURE_LANES,
-    LANES,
+    Numbers,
     TupleSet,
     add_up,
     child_logit,
     find_position,
+    make_numbers,
     prepare,
     tuple_set,
     win_share,
@@ -72,22 +72,18 @@ class Evaluation(NamedTuple):
         tables: Those of n-tuples, float32 [H, R, W], by which positions are valued if there are any (H > 0).
         tuples: How they lie on the board.
         phases: The phase of a position with so many empty cells, int64 [n·n + 1].
-        numbers: Scratch, uint16 [2 + FEATURE_LANES, L]: searches in different threads need an evaluation each.
+        numbers: What the value of a position writes to: searches in different threads need an evaluation each.
     """
 
     weights: Any
     tables: Any
     tuples: TupleSet
     phases: Any
-    numbers: Any
+    numbers: Numbers
 
     def fresh(self) -> Evaluation:
         """Return the same for another search."""
-        return self._replace(numbers=_make_scratch())
-
-
-def _make_scratch() -> npt.NDArray[np.uint16]:
-    return np.empty((2 + FEATURE_LANES, LANES), np.uint16)
+        return self._replace(numbers=make_numbers())
 
 
 @cache
@@ -121,7 +117,7 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
         np.zeros((0, 1, 1), np.float32),
         tuple_set((), size),
         np.zeros(size * size + 1, np.int64),
-        _make_scratch(),
+        make_numbers(),
     )
 
 
@@ -131,7 +127,7 @@ def learnt(
     """Return an evaluation by n-tuple tables, float32 [H, R, W], with the phase of each turn of a round, int64 [n·n − 4]."""
     # The last turn left no cell empty, the one before left one; positions before any turn count to the first.
     phases = np.pad(phase_of_turn[::-1], (0, size * size + 1 - len(phase_of_turn)), mode="edge")
-    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, _make_scratch())
+    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, make_numbers())
 
 
 @cache
@@ -171,8 +167,8 @@ _BOARD_8, _BOARD_6, _BOARD_4 = _board(8), _board(6), _board(4)
 def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
     """Return the logit, by n-tuples, of the seat that moves `seat` turns from now; with two players of that just moved."""
     tables = evaluation.tables[evaluation.phases[size * size - int64(popcount(own | following | third | fourth))]]
-    find_position((own, following, third, fourth), seat, tables.shape[0], size, evaluation.tuples, evaluation.numbers[0])
-    return add_up(evaluation.numbers[0], evaluation.tuples.offsets, tables[seat])
+    find_position((own, following, third, fourth), seat, tables.shape[0], size, evaluation.tuples, evaluation.numbers.found)
+    return add_up(evaluation.numbers.found, evaluation.tuples.offsets, tables[seat])
 
 
 @register_jitable

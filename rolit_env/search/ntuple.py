@@ -1,13 +1,14 @@
 """Values of positions from n-tuple tables: two words come in, the logit of a seat's expected win share goes out.
 
-An n-tuple is a few cells whose contents, each empty, the seat's own or any other ball, are the digits of a number in base 3.
-That number picks a weight from the tuple's table, and the weights of all tuples add up to the logit. Each tuple lies on the
-board in all eight symmetries, and all its placements share a table, so there are only as many tables as `TupleSet.tuples`.
+An n-tuple is a few cells whose contents, each empty, the seat's own or any other ball, are the digits of a number. That number
+picks a weight from the tuple's table, and the weights of all tuples add up to the logit. Each tuple lies on the board in all
+eight symmetries, and all its placements share a table. As far as the number fits 16 bits, empty cells are told apart: up to 8
+cells by whether the seat's rival, the other one that moves first, could capture there, up to 6 by whether the seat could, too.
+So tables know what is about to happen in a place, which balls alone don't say.
 
-Six more tables say what cells near each other can't, of the seat and of the other one that moves first: on how many cells each
-could capture; how many balls each has while they are few, and how many the seat has, with the number of empty cells; how many
-balls each has that can't be rolled any more; how many empty cells each touches; and on how many the seat could capture of how
-many that it touches.
+Six more tables say what cells near each other can't, of the seat and of its rival: on how many cells each could capture; how
+many balls each has while they are few, and how many the seat has, with the number of empty cells; how many balls of each can't
+be rolled any more; how many empty cells each touches; and on how many the seat could capture of how many that it touches.
 
 A position is valued after a turn. The tables differ by phase of the round and by how soon the seat moves again; with two
 players only that of the seat that has just moved is kept, because the other's logit is the negative.
@@ -37,8 +38,8 @@ from rolit_env.search.position import geometry_of, lowest, number
 from rolit_env.search.safe import safe_balls
 from rolit_env.symmetry import cell_permutations
 
-LANES = 128
-"""Numbers of a position at most, L: four vectors of 32, whose loops are unrolled."""
+LANES = 96
+"""Numbers of a position at most, L: three vectors of 32, whose loops are unrolled."""
 
 FEATURE_LANES = 6
 """Lanes that come before those of the tuples, see `feature_numbers`."""
@@ -55,8 +56,8 @@ FEATURE_TABLES = (1024, 4096, 1024, 1024, 1024, 4096)
 FEATURE_WEIGHTS = sum(FEATURE_TABLES)
 """Weights in all of them, which come first."""
 
-LONGEST = 10
-"""Cells of a tuple at most: the number of one must fit 16 bits."""
+BASES = (0, 6, 6, 6, 6, 6, 6, 4, 4, 3, 3)
+"""How many contents a cell of a tuple may have, by the number of its cells: the most whose numbers fit 16 bits."""
 
 FOURS = 16
 """Groups of four neighbouring bits in a word."""
@@ -66,16 +67,47 @@ class TupleSet(NamedTuple):
     """Tuples laid out on a board, ready for kernels; make it with `tuple_set`.
 
     Attributes:
-        digits: What the balls of one seat on four neighbouring cells add to each lane's number, uint16 [FOURS, 16, L].
+        first: The number of each lane on an empty board, uint16 [L].
+        digits: What the seat's balls on four neighbouring cells add to it, uint16 [FOURS, 16, L]; other balls add it twice.
+        captures: What four cells on which the seat could capture take off, and those of its rival, uint16 [2, FOURS, 16, L].
         offsets: Where each lane's table begins, int64 [L]. Tables begin at 1: the weight 0 is that of idle lanes.
         lanes: Lanes in use.
         size: Weights of all tables, W.
     """
 
+    first: npt.NDArray[np.uint16]
     digits: npt.NDArray[np.uint16]
+    captures: npt.NDArray[np.uint16]
     offsets: npt.NDArray[np.int64]
     lanes: int
     size: int
+
+
+class Numbers(NamedTuple):
+    """What the value of a position writes to; make it with `make_numbers`.
+
+    Attributes:
+        found: The numbers of a position, uint16 [L].
+        before: Those before the turn, without any captures, likewise.
+        features: For each turn those of the features' lanes after it, uint16 [FEATURE_LANES, 64].
+        captures: For each turn the cells on which the seat could capture after it, and those on which the rival could,
+            uint64 [2, 64].
+    """
+
+    found: npt.NDArray[np.uint16]
+    before: npt.NDArray[np.uint16]
+    features: npt.NDArray[np.uint16]
+    captures: npt.NDArray[np.uint64]
+
+
+def make_numbers() -> Numbers:
+    """Return new ones."""
+    return Numbers(
+        np.zeros(LANES, np.uint16),
+        np.zeros(LANES, np.uint16),
+        np.zeros((FEATURE_LANES, 64), np.uint16),
+        np.zeros((2, 64), np.uint64),
+    )
 
 
 class Scratch(NamedTuple):
@@ -85,24 +117,18 @@ class Scratch(NamedTuple):
         rows: Where the words of a position stand after a turn, int64 [4].
         cells: Legal cells, uint64 [64].
         words: The positions after them, uint64 [4, 64].
-        numbers: uint16 [2 + FEATURE_LANES, L]: those of a position, those before the turn, and for each turn the numbers of
-            each feature's lane after it.
+        numbers: Of those positions.
     """
 
     rows: npt.NDArray[np.int64]
     cells: npt.NDArray[np.uint64]
     words: npt.NDArray[np.uint64]
-    numbers: npt.NDArray[np.uint16]
+    numbers: Numbers
 
 
 def make_scratch(players: int) -> Scratch:
     """Return scratch for a number of players."""
-    return Scratch(
-        turn_rows(players),
-        np.zeros(64, np.uint64),
-        np.zeros((4, 64), np.uint64),
-        np.zeros((2 + FEATURE_LANES, LANES), np.uint16),
-    )
+    return Scratch(turn_rows(players), np.zeros(64, np.uint64), np.zeros((4, 64), np.uint64), make_numbers())
 
 
 @cache
@@ -123,41 +149,49 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
         ActionError: for what is no cell.
         OptionError: for a tuple without cells, with too many or one twice, or for more placements than there are lanes.
     """
-    digits = np.zeros((FOURS, 16, LANES), np.uint16)
-    offsets = np.zeros(LANES, np.int64)
+    first, offsets = np.zeros(LANES, np.uint16), np.zeros(LANES, np.int64)
+    digits, captures = np.zeros((FOURS, 16, LANES), np.uint16), np.zeros((2, FOURS, 16, LANES), np.uint16)
     offsets[:FEATURE_LANES] = 1 + np.cumsum((0, *FEATURE_TABLES[:-1]))
     lane, end = FEATURE_LANES, 1 + FEATURE_WEIGHTS
     for text in tuples:
         cells = tuple(parse_cell(name, size) for name in text.split())
-        if not 1 <= len(set(cells)) == len(cells) <= LONGEST:
-            raise OptionError(f"{text!r} is no tuple; allowed are 1 to {LONGEST} different cells")
+        if not 1 <= len(set(cells)) == len(cells) < len(BASES):
+            raise OptionError(f"{text!r} is no tuple; allowed are 1 to {len(BASES) - 1} different cells")
+        base = BASES[len(cells)]
         for placed in placements(cells, size):
             if lane == LANES:
                 most = LANES - FEATURE_LANES
                 raise OptionError(f"{len(tuples)} tuples have too many placements; allowed are {most} in all symmetries")
             offsets[lane] = end
             for place, cell in enumerate(placed):
-                for four in range(16):
-                    digits[cell // 4, four, lane] += 3**place * (four >> cell % 4 & 1)
+                # Empty cells come first, those on which the rival could capture before the others, and those on which the
+                # seat could before both; then an own ball, and another one.
+                first[lane] += (base - 3) * base**place
+                having = (base**place * (np.arange(16) >> cell % 4 & 1)).astype(np.uint16)
+                digits[cell // 4, :, lane] += having
+                if base == 6:
+                    captures[0, cell // 4, :, lane] += 2 * having
+                if base >= 4:
+                    captures[1, cell // 4, :, lane] += having
             lane += 1
-        end += 3 ** len(cells)
-    return TupleSet(digits, offsets, lane, end)
+        end += base ** len(cells)
+    return TupleSet(first, digits, captures, offsets, lane, end)
 
 
 @register_jitable
-def find_numbers(own: Any, others: Any, digits: Any, numbers: Any) -> None:
-    """Write the number of each tuple, uint16 [L], for a seat with the balls `own`; `others` are all other balls."""
+def find_numbers(own: Any, others: Any, tuples: TupleSet, numbers: Any) -> None:
+    """Write the number of each tuple, uint16 [L], as if nobody could capture; `own`: the seat's balls, `others`: the rest."""
     for lane in range(LANES):
-        found = uint16(0)
+        found = tuples.first[lane]
         for four in range(FOURS):
             mine = int64((own >> uint64(4 * four)) & uint64(15))
             theirs = int64((others >> uint64(4 * four)) & uint64(15))
-            found += digits[four, mine, lane] + uint16(2) * digits[four, theirs, lane]
+            found += tuples.digits[four, mine, lane] + uint16(2) * tuples.digits[four, theirs, lane]
         numbers[lane] = found
 
 
 @register_jitable
-def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -> None:
+def change_numbers(before: Any, up: Any, down: Any, tuples: TupleSet, numbers: Any) -> None:
     """Write the numbers, uint16 [L], when the digits of some cells of `before` rise by 1 and those of others fall by 1."""
     for lane in range(LANES):
         numbers[lane] = before[lane]
@@ -166,20 +200,37 @@ def change_numbers(before: Any, up: Any, down: Any, digits: Any, numbers: Any) -
         shift = number(lowest(changed)) & uint64(60)
         more, less = int64((up >> shift) & uint64(15)), int64((down >> shift) & uint64(15))
         for lane in range(LANES):
-            numbers[lane] += digits[shift >> uint64(2), more, lane] - digits[shift >> uint64(2), less, lane]
+            numbers[lane] += tuples.digits[shift >> uint64(2), more, lane] - tuples.digits[shift >> uint64(2), less, lane]
         changed &= ~(uint64(15) << shift)
 
 
+@register_jitable
+def take_captures(mine: Any, theirs: Any, tuples: TupleSet, numbers: Any) -> None:
+    """Change the numbers, uint16 [L], by the cells on which the seat could capture, and those on which its rival could."""
+    either = mine | theirs
+    while either:
+        shift = number(lowest(either)) & uint64(60)
+        ours, others = int64((mine >> shift) & uint64(15)), int64((theirs >> shift) & uint64(15))
+        for lane in range(LANES):
+            four = shift >> uint64(2)
+            numbers[lane] -= tuples.captures[0, four, ours, lane] + tuples.captures[1, four, others, lane]
+        either &= ~(uint64(15) << shift)
+
+
 @register_jitable(forceinline=True)
-def feature_numbers(own: Any, rival: Any, occupied: Any, size: int, g: Any) -> Any:
-    """Return the numbers of the first `FEATURE_LANES` lanes for a seat; `rival`: balls of the other seat that moves first."""
+def captures_of(own: Any, rival: Any, occupied: Any, g: Any) -> Any:
+    """Return the cells on which a seat could capture, and those on which its rival could, as words."""
+    return rules.capturing_cells(own, occupied ^ own, g), rules.capturing_cells(rival, occupied ^ rival, g)
+
+
+@register_jitable(forceinline=True)
+def feature_numbers(own: Any, rival: Any, mine: Any, theirs: Any, occupied: Any, size: int, g: Any) -> Any:
+    """Return the numbers of the first `FEATURE_LANES` lanes for a seat and its rival; `mine`, `theirs`: their captures."""
     balls, empty = popcount(own), uint64(size * size) - popcount(occupied)
-    capturing = popcount(rules.capturing_cells(own, occupied ^ own, g))
-    touching = popcount(rules.touching_cells(own, g) & ~occupied)
-    rival_capturing = popcount(rules.capturing_cells(rival, occupied ^ rival, g))
+    capturing, touching = popcount(mine), popcount(rules.touching_cells(own, g) & ~occupied)
     rival_touching = popcount(rules.touching_cells(rival, g) & ~occupied)
     return (
-        _both(capturing, rival_capturing, MOST),
+        _both(capturing, popcount(theirs), MOST),
         empty * uint64(64) + _both(balls, popcount(rival), FEW),
         _both(popcount(safe_balls(own, occupied, g)), popcount(safe_balls(rival, occupied, g)), MOST),
         _both(touching, rival_touching, MOST),
@@ -210,7 +261,7 @@ def win_share(logit: Any) -> Any:
 
 
 @register_jitable
-def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Any) -> None:
+def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Numbers) -> None:
     """Write what `child_logit` needs of all positions after one.
 
     Args:
@@ -220,50 +271,62 @@ def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: Tu
         rival: The row with those of the other seat that moves first.
         size: Side of the board.
         tuples: The tuples on the board.
-        numbers: Scratch, as in `Scratch`.
+        numbers: To write to.
     """
     last = words.shape[0] - 1
-    before, first, second, third = numbers[1], numbers[2], numbers[3], numbers[4]
-    fourth, fifth, sixth = numbers[5], numbers[6], numbers[7]
+    features, mine, theirs = numbers.features, numbers.captures[0], numbers.captures[1]
+    first, second, third, fourth, fifth, sixth = (
+        features[0],
+        features[1],
+        features[2],
+        features[3],
+        features[4],
+        features[5],
+    )
     g = geometry_of(size)
     for at in range(whole(count)):  # in vector instructions
         occupied = words[0, at] | words[1, at] | words[2, at] | words[last, at]
+        own, other = words[seat, at], words[rival, at]
+        mine[at], theirs[at] = captures_of(own, other, occupied, g)
         first[at], second[at], third[at], fourth[at], fifth[at], sixth[at] = feature_numbers(
-            words[seat, at], words[rival, at], occupied, size, g
+            own, other, mine[at], theirs[at], occupied, size, g
         )
     had = words[seat, BEFORE]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
-    find_numbers(had, filled ^ had, tuples.digits, before)
+    find_numbers(had, filled ^ had, tuples, numbers.before)
 
 
 @register_jitable
-def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Any) -> Any:
+def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Numbers) -> Any:
     """Return the logit in one of the positions that `prepare` has seen; `weights`: of the phase, for the seat, float32 [W]."""
     last = words.shape[0] - 1
-    found, before = numbers[0], numbers[1]
+    found = numbers.found
     had, own = words[seat, BEFORE], words[seat, child]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     move = (words[0, child] | words[1, child] | words[2, child] | words[last, child]) ^ filled
-    change_numbers(before, move | (had & ~own), own & filled & ~had, tuples.digits, found)
+    change_numbers(numbers.before, move | (had & ~own), own & filled & ~had, tuples, found)
     if not move & own:
-        change_numbers(found, move, uint64(0), tuples.digits, found)
+        change_numbers(found, move, uint64(0), tuples, found)
+    take_captures(numbers.captures[0, child], numbers.captures[1, child], tuples, found)
     for lane in range(FEATURE_LANES):
-        found[lane] = numbers[2 + lane, child]
+        found[lane] = numbers.features[lane, child]
     return add_up(found, tuples.offsets, weights)
 
 
 @register_jitable
 def find_position(words: Any, seat: int, seats: int, size: int, tuples: TupleSet, numbers: Any) -> None:
-    """Write all numbers of a position, uint64 [4] from the next mover's side, for the seat that moves `seat` turns from now.
+    """Write all numbers, uint16 [L], of a position, uint64 [4] from the next mover's side.
 
-    With two players (`seats` being 1) it is the one that has just moved.
+    They are for the seat that moves `seat` turns from now; with two players (`seats` being 1) for the one that has just moved.
     """
     own = words[1] if seats == 1 else words[seat]
     rival = words[1] if seats > 1 and seat == 0 else words[0]
     occupied = words[0] | words[1] | words[2] | words[3]
-    find_numbers(own, occupied ^ own, tuples.digits, numbers)
+    find_numbers(own, occupied ^ own, tuples, numbers)
+    mine, theirs = captures_of(own, rival, occupied, geometry_of(size))
+    take_captures(mine, theirs, tuples, numbers)
     numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5] = feature_numbers(
-        own, rival, occupied, size, geometry_of(size)
+        own, rival, mine, theirs, occupied, size, geometry_of(size)
     )
 
 
