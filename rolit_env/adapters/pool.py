@@ -46,7 +46,7 @@ class OpponentPool(Agent):
         members: The agents, the first one and then the snapshots, oldest first.
 
     Raises:
-        OptionError: for another sample or a capacity below 1.
+        OptionError: for another sample, a capacity below 1 or a seed below 0.
         AgentError: for a description that names no agent.
     """
 
@@ -55,6 +55,8 @@ class OpponentPool(Agent):
     ) -> None:
         if sample not in get_args(Sample):
             raise OptionError(f"sample={sample!r} does not exist; allowed are {', '.join(get_args(Sample))}")
+        if seed is not None and seed < 0:
+            raise OptionError(f"seed={seed} is no seed; allowed are ints from 0 up")
         self.name = "pool"
         self.capacity = checked_count("capacity", capacity)
         self.sample = sample

@@ -248,6 +248,8 @@ def test_what_cannot_be_is_refused_and_changes_nothing():
         OpponentPool(sample="newest")
     with pytest.raises(OptionError, match="capacity=0"):
         OpponentPool(capacity=0)
+    with pytest.raises(OptionError, match="seed=-1 is no seed"):
+        OpponentPool(seed=-1)
     with pytest.raises(AgentError, match="there is no agent"):
         OpponentPool("nobody")
 
