@@ -75,7 +75,7 @@ def conditions(report: dict[str, Any]) -> str:
     where, versions = report["machine"], report["machine"]["versions"]
     return (
         f"{where['processor']}, {where['cores']} cores; ray {report['ray']}, torch {versions['torch']}, "
-        f"commit {where['commit']}, {report['date']}; {report['players']} players on {report['size']}x{report['size']}. "
+        f"commit {str(where['commit'])[:10]}, {report['date']}; {report['players']} players on {report['size']}x{report['size']}. "
         f"Medians of {report['iterations']} iterations."
     )
 

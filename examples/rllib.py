@@ -34,6 +34,7 @@ from rolit_env.agents import Agent
 from rolit_env.errors import RolitError
 from rolit_env.variant import variant
 
+ROUNDS = 64  # that each process plays side by side
 SNAPSHOTS = 4  # past selves that the learner meets
 CURVES = ("won", "drawn", "lost", "illegal_moves", "return_against_past")
 
@@ -42,10 +43,11 @@ def make_config(size: int, players: int, seed: int = 0, runners: int = 1) -> PPO
     """Return the settings of a learner that gets its rounds from so many processes, wherever in the cluster they are."""
     modules = [MAIN, *snapshot_names(SNAPSHOTS)]
     spec = RLModuleSpec(module_class=MaskedModule, model_config={"width": 256})
+    batch = ROUNDS * max(1, runners) * variant(size, players).plies
     return (
         PPOConfig()
         .environment(RolitMultiAgentEnv, env_config={"size": size, "players": players})
-        .env_runners(num_env_runners=runners, num_envs_per_env_runner=64, batch_mode="complete_episodes")
+        .env_runners(num_env_runners=runners, num_envs_per_env_runner=ROUNDS, batch_mode="complete_episodes")
         .learners(num_learners=0)  # in this process; 1 is a process of its own, on a machine with a GPU if there is one
         .multi_agent(
             policies=set(modules),
@@ -59,8 +61,8 @@ def make_config(size: int, players: int, seed: int = 0, runners: int = 1) -> PPO
             lr=1e-3,
             gamma=1.0,  # rounds are short and only the end pays
             lambda_=0.95,
-            train_batch_size_per_learner=64 * max(1, runners) * variant(size, players).plies,
-            minibatch_size=1024,
+            train_batch_size_per_learner=batch,
+            minibatch_size=min(1024, batch),
             num_epochs=2,
             entropy_coeff=0.01,
             use_kl_loss=False,
@@ -110,6 +112,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     size, players, folder = options.size, options.players, options.out.with_suffix("")
     checkpoint = folder.resolve() / "checkpoint"
+    if options.runners < 0:
+        parser.error(f"--runners {options.runners} can't be; allowed are ints from 0 up")
     if options.restore and not checkpoint.is_dir():
         parser.error(f"there is no checkpoint {checkpoint} to go on from")
     try:

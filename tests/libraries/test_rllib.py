@@ -233,6 +233,14 @@ def small(size: int, players: int, **more) -> PPOConfig:
     return config.training(**more)
 
 
+@pytest.mark.parametrize("runners", [0, 3])
+@pytest.mark.parametrize(("size", "players"), VARIANTS)
+def test_the_example_has_settings_for_every_variant(size, players, runners):
+    config = example.make_config(size, players, runners=runners)
+    config.validate()
+    assert config.train_batch_size_per_learner == 64 * max(1, runners) * variant(size, players).plies
+
+
 @pytest.mark.parametrize(("size", "players"), [(6, 2), (6, 3), (6, 4), (8, 2), (8, 4)])
 def test_the_example_learns_from_all_results(size, players):
     algorithm = small(size, players).build_algo()
