@@ -75,8 +75,8 @@ def conditions(report: dict[str, Any]) -> str:
     where, versions = report["machine"], report["machine"]["versions"]
     return (
         f"{where['processor']}, {where['cores']} cores; ray {report['ray']}, torch {versions['torch']}, "
-        f"commit {str(where['commit'])[:10]}, {report['date']}; {report['players']} players on {report['size']}x{report['size']}. "
-        f"Medians of {report['iterations']} iterations."
+        f"commit {str(where['commit'])[:10]}, {report['date']}; "
+        f"{report['players']} players on {report['size']}x{report['size']}. Medians of {report['iterations']} iterations."
     )
 
 
