@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
@@ -124,7 +124,13 @@ class ObservedEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return self._view(observation, self._past, self.env.unwrapped.seat)  # type: ignore[attr-defined]
 
 
-class ObservedVectorEnv(VectorWrapper[Seen, Actions, Observation, Actions, npt.NDArray[Any]]):
+if TYPE_CHECKING:
+    _VectorWrapper = VectorWrapper[Seen, Actions, Observation, Actions, npt.NDArray[Any]]
+else:
+    _VectorWrapper = VectorWrapper  # not generic before gymnasium 1.3
+
+
+class ObservedVectorEnv(_VectorWrapper):
     """A vector environment under another view, in any autoreset mode."""
 
     def __init__(self, env: VectorEnv[Observation, Actions, npt.NDArray[Any]], view: View) -> None:
