@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rolit_env.files import replacing
+from rolit_env.files import fill_in
 from training import speed
 
 START, END = "<!-- from docs/learner.json, by docs/learner_tables.py -->\n", "<!-- end -->\n"
@@ -27,10 +27,7 @@ def main() -> None:
         (DOCS.parent / "README.md", [speed.conditions(report), tricks.rstrip(), share]),
         (DOCS / "learner.md", [speed.conditions(report), profile.rstrip()]),
     ):
-        before, _, rest = path.read_text(encoding="utf-8").partition(START)
-        _, _, after = rest.partition(END)
-        with replacing(path) as draft:
-            draft.write_text("\n\n".join([before + START.rstrip(), *parts, END + after]), encoding="utf-8")
+        fill_in(path, START, END, "\n\n".join(parts))
 
 
 if __name__ == "__main__":

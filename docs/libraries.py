@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rolit_env.bench import machine
-from rolit_env.files import replacing
+from rolit_env.files import fill_in, replacing
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -157,14 +157,6 @@ def versions(tested: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def fill(path: Path, table: str) -> None:
-    """Put a table between the marks of a file."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(START)
-    _, _, after = rest.partition(END)
-    with replacing(path) as draft:
-        draft.write_text(f"{before}{START}\n{table}\n{END}{after}", encoding="utf-8")
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Train, or fill in the tables."""
     parser = argparse.ArgumentParser(prog="python docs/libraries.py", description=__doc__.splitlines()[0])
@@ -190,8 +182,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1 if failed else 0
     report = json.loads(ROWS.read_text(encoding="utf-8"))
     table = measured(report["rows"])
-    fill(DOCS / "libraries.md", table)
-    fill(ROOT / "README.md", versions(report["tested"]))
+    fill_in(DOCS / "libraries.md", START, END, table)
+    fill_in(ROOT / "README.md", START, END, versions(report["tested"]))
     print(table, end="")
     wrong = [complaint for row in report["rows"] for complaint in short(row)]
     wrong += [f"{name} is missing" for name in EXAMPLES if name not in {row["name"] for row in report["rows"]}]

@@ -21,7 +21,7 @@ import ray
 
 from examples.rllib import make_config
 from rolit_env.bench import machine
-from rolit_env.files import replacing
+from rolit_env.files import fill_in, replacing
 
 START, END = "<!-- from docs/ray.json, by docs/ray_speed.py -->\n", "<!-- end -->\n"
 DOCS = Path(__file__).parent
@@ -95,12 +95,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         **vars(options),
         "measured": [measure(runners, options.size, options.players, options.iterations) for runners in MEASURED],
     }
-    (DOCS / "ray.json").write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    path = DOCS / "ray.md"
-    before, _, rest = path.read_text(encoding="utf-8").partition(START)
-    _, _, after = rest.partition(END)
-    with replacing(path) as draft:
-        draft.write_text(f"{before}{START}\n{conditions(report)}\n\n{table(report)}\n\n{END}{after}", encoding="utf-8")
+    with replacing(DOCS / "ray.json") as draft:
+        draft.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    fill_in(DOCS / "ray.md", START, END, f"{conditions(report)}\n\n{table(report)}")
     print(f"{conditions(report)}\n\n{table(report)}")
 
 

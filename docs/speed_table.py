@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from rolit_env.bench.report import markdown, size_markdown
-from rolit_env.files import replacing
+from rolit_env.files import fill_in
 
 START, END = "<!-- from docs/bench.json, by docs/speed_table.py -->\n", "<!-- end -->\n"
 
@@ -20,10 +20,7 @@ def main() -> None:
     """Put the tables between the marks in both files."""
     report = json.loads((DOCS / "bench.json").read_text(encoding="utf-8"))
     for path, tables in ((DOCS.parent / "README.md", markdown(report)), (DOCS / "speed.md", size_markdown(report))):
-        before, _, rest = path.read_text(encoding="utf-8").partition(START)
-        _, _, after = rest.partition(END)
-        with replacing(path) as draft:
-            draft.write_text(f"{before}{START}\n{tables}\n{END}{after}", encoding="utf-8")
+        fill_in(path, START, END, tables)
 
 
 if __name__ == "__main__":

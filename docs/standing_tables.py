@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rolit_env.bench.machine import describe
-from rolit_env.files import replacing
+from rolit_env.files import fill_in, replacing
 from rolit_env.report import words
 from rolit_env.standings import make_standings
 
@@ -74,15 +74,8 @@ def main() -> None:
     if folders:
         with replacing(kept) as draft:
             draft.write_text(json.dumps(reports, indent=1) + "\n", encoding="utf-8")
-    text = page.read_text(encoding="utf-8")
     for name, report in reports.items():
-        before, mark, rest = text.partition(f"<!-- {name} -->\n")
-        _, end, after = rest.partition("<!-- end -->")
-        if not end:
-            raise SystemExit(f"{page} must have <!-- {name} --> and <!-- end -->, to be filled in between")
-        text = f"{before}{mark}\n{table(report)}\n\n{end}{after}"
-    with replacing(page) as draft:
-        draft.write_text(text, encoding="utf-8")
+        fill_in(page, f"<!-- {name} -->\n", "<!-- end -->", table(report))
 
 
 if __name__ == "__main__":

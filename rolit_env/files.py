@@ -35,3 +35,16 @@ def replacing(path: Path) -> Iterator[Path]:
             raise OutputError(f"{path} can't be written to ({error.strerror})") from None
     finally:
         draft.unlink(missing_ok=True)
+
+
+def fill_in(path: Path, start: str, end: str, text: str) -> None:
+    """Put a text, a table for instance, in the place of what stands between two marks of a file of text.
+
+    Raises `OutputError` when a mark is missing, as `replacing` does, and leaves the file as it was.
+    """
+    before, first, rest = path.read_text(encoding="utf-8").partition(start)
+    _, last, after = rest.partition(end)
+    if not last:
+        raise OutputError(f"{path} must have the marks {start.strip()} and {end.strip()}, to be filled in between")
+    with replacing(path) as draft:
+        draft.write_text(f"{before}{first}\n{text.strip()}\n\n{last}{after}", encoding="utf-8")

@@ -16,14 +16,12 @@ import torch
 from torch import Tensor, nn
 
 from rolit_env import GameBatch
+from rolit_env.adapters.masked import masked_logits
 from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 
 WORDS = 5
 """Words of a position: the mover's balls, the others' in turn order, neutral balls, and the legal cells."""
-
-ILLEGAL = -1e9
-"""Logit of an illegal cell: finite, so that softmax and exporters stay free of NaN, and its probability exactly 0."""
 
 
 class Network(nn.Module, ABC):
@@ -101,6 +99,6 @@ class MLP(Network):
 
     def _answer(self, inputs: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         features = self.body(inputs)
-        logits = torch.where(mask.bool(), self.policy(features).float(), ILLEGAL)
+        logits = masked_logits(self.policy(features).float(), mask)
         values = self.value(features).float()
         return logits, values - values.mean(dim=1, keepdim=True)

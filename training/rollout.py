@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from rolit_env import GameBatch
+from rolit_env.adapters.masked import ILLEGAL
 from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 from training.device import autocast
 from training.distributed import join, share
-from training.network import ILLEGAL, WORDS, Network, position_words
+from training.network import WORDS, Network, position_words
 
 
 @dataclass(frozen=True)

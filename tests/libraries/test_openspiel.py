@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-import json
 import pickle
 
 import numpy as np
@@ -410,20 +409,3 @@ def test_a_checkpoint_and_the_exported_file_play_as_the_learner_does(tmp_path):
         for other in others:
             assert np.array_equal(actions, other)
         games.step(games.random_actions(rng))
-
-
-def test_the_example_ends_with_a_file_that_plays_as_well(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(example, "GAMES", 64)
-    assert example.main(["--size", "4", "--seconds", "0", "--seed", "1", "--out", str(tmp_path / "policy.onnx")]) == 0
-    inside, outside = (line.partition(" against random: ") for line in capsys.readouterr().out.splitlines())
-    assert outside[0] == str(tmp_path / "policy.onnx")
-    assert inside[2] == outside[2]
-    card = json.loads((tmp_path / "policy.json").read_text(encoding="utf-8"))
-    assert (card["library"], card["trained"]["seed"]) == ("OpenSpiel PPO", 1)
-    assert card["trained"]["turns"] >= 64 * 6
-
-
-@pytest.mark.parametrize("wrong", [["--size", "5"], ["--players", "5"], ["--out", "policy.pt"]])
-def test_the_example_refuses_before_it_trains(wrong, capsys):
-    assert example.main([*wrong, "--seconds", "600"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1

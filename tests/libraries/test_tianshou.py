@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import numpy as np
 import pytest
@@ -216,25 +215,6 @@ def test_a_checkpoint_and_the_exported_file_play_as_the_learner_does(dqn, tmp_pa
             seen = Batch(obs=Batch(obs=games.planes(), mask=games.legal_mask() == 1), info=Batch())
             assert np.array_equal(actions, learner.policy(seen).act)
         games.step(games.random_actions(rng))
-
-
-@pytest.mark.parametrize("more", [[], ["--dqn"]], ids=["ppo", "dqn"])
-def test_the_example_ends_with_a_file_that_plays_as_well(more, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(example, "GAMES", 64)
-    arguments = ["--size", "4", "--seconds", "0", "--seed", "1", "--out", str(tmp_path / "policy.onnx")]
-    assert example.main(arguments + more) == 0
-    inside, outside = (line.partition(" against random: ") for line in capsys.readouterr().out.splitlines())
-    assert outside[0] == str(tmp_path / "policy.onnx")
-    assert inside[2] == outside[2]
-    card = json.loads((tmp_path / "policy.json").read_text(encoding="utf-8"))
-    assert (card["library"], card["trained"]["seed"]) == ("Tianshou DQN" if more else "Tianshou PPO", 1)
-    assert card["trained"]["turns"] >= 64 * 6
-
-
-@pytest.mark.parametrize("wrong", [["--size", "5"], ["--players", "5"], ["--out", "policy.pt"]])
-def test_the_example_refuses_before_it_trains(wrong, capsys):
-    assert example.main([*wrong, "--seconds", "600"]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 class TestWithoutTheAdapter:
