@@ -19,6 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from rolit_env import GameBatch, make_agent, play_rounds
+from rolit_env.adapters.masked import ILLEGAL
 from rolit_env.errors import CheckpointError, ConfigError, DivergedError, OutputError, RolitError
 from rolit_env.torch_batch import TorchBatch
 from rolit_env.variant import all_variants
@@ -31,7 +32,7 @@ from training.command import run_command, stop_on_interrupt
 from training.config import TrainConfig
 from training.device import pick_device
 from training.learner import Learner
-from training.network import ILLEGAL, MLP, position_words
+from training.network import MLP, position_words
 from training.ppo import Turns, lambda_returns, mover_first, ppo_gradients, turn_boards, update
 from training.rollout import draw, play
 
