@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env import loops, rolit_v0
+from rolit_env.agents import AlphaBetaAgent, MctsAgent
 from rolit_env.batch import GameBatch
 from rolit_env.bench.machine import cores
 from rolit_env.bench.measure import Row, Work
@@ -194,6 +195,33 @@ def _raw(_: int) -> Work:
     return Work(play, lambda: won)
 
 
+def _search(_: int) -> Work:
+    batch, rng, agent = GameBatch(64, seed=0), np.random.default_rng(0), AlphaBetaAgent(depth=4, exact=0)
+    batch.step_random(rng, batch.plies // 3)
+    total = 0
+
+    def play() -> int:
+        nonlocal total
+        result = agent.search(batch, rng)
+        total += int(result.values.sum())
+        return int(result.nodes.sum())
+
+    return Work(play, lambda: float(total))
+
+
+def _mcts(games: int, simulations: int = 100) -> Work:
+    batch, rng = GameBatch(games, players=PLAYERS, seed=0), np.random.default_rng(0)
+    agent = MctsAgent(simulations=simulations)
+
+    def play() -> int:
+        batch.reset(seed=rng)
+        while not batch.done:
+            batch.step(agent.act(batch, rng))
+        return batch.plies * games * simulations
+
+    return Work(play, lambda: _balls(batch))
+
+
 def aec_loop(env: Any) -> Work:
     """Return a round of any AEC environment with masks, played as PettingZoo's documentation shows it."""
     env.reset(seed=0)
@@ -243,4 +271,7 @@ LAYERS = (
     Row("one-seat", "one-seat environment, random opponent", _one_seat),
     Row("aec", "`rolit_v0.env()`, the AEC loop", _aec),
     Row("raw", "`rolit_v0.raw_env()`, without wrappers", _raw),
+    Row("mcts", "`mcts`, simulations in place of turns, 64 games", lambda _: _mcts(64)),
+    Row("mcts-one", "`mcts`, simulations in place of turns, one game", lambda _: _mcts(1)),
+    Row("search", "`alphabeta:depth=4`, positions looked at in place of turns", _search),
 )
