@@ -58,7 +58,7 @@ EXAMPLES = {
     "tianshou-dqn": Example("Tianshou, DQN", "tianshou", "tianshou", ("--dqn",)),
     "openspiel": Example("OpenSpiel, PPO", "open-spiel", "openspiel"),
     "cleanrl-style": Example("one file in the manner of CleanRL, PPO", "torch", "cleanrl_style"),
-    "rllib": Example("RLlib, PPO", "ray", "rllib", session="rllib"),
+    "rllib": Example("RLlib, PPO", "ray", "rllib", ("--runners", "2"), session="rllib"),
 }
 CONSTRAINTS = {"shared": "constraints.txt", "rllib": "constraints-rllib.txt"}
 

@@ -109,7 +109,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
                 nn.utils.clip_grad_norm_(network.parameters(), 0.5)
                 optimizer.step()
 
-        update, late = update + 1, time.monotonic() >= deadline
+        update, late = update + 1, not time.monotonic() < deadline  # nan ends at once too
         if update % SNAPSHOT == 0:
             pool.add(TorchAgent(network, sample=True))
         if late or update % 50 == 0:

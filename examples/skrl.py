@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import skrl
-import torch
 from skrl.agents.torch.ppo import PPO, PPO_CFG
 from skrl.memories.torch import RandomMemory
 from skrl.trainers.torch import SequentialTrainer
@@ -126,5 +125,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # networks this small gain nothing from more
     sys.exit(main())

@@ -135,5 +135,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    torch.set_num_threads(1)  # networks this small gain nothing from more
     sys.exit(main())
