@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench
-SESSIONS := shared rllib
+SESSIONS := shared rllib agilerl
 
 .PHONY: help setup demo test lint agreement test-libraries learn-libraries bench clean
 
@@ -36,7 +36,7 @@ lint: $(READY)  ## Check style, types and import directions
 agreement: $(READY)  ## Compare the engines with a naive oracle over 20,000 rounds
 	@$(BIN)/python -m tests.agreement --rounds 20000
 
-test-libraries: $(READY)  ## Train a little with each other library, RLlib and Ray in an environment of their own, .nox
+test-libraries: $(READY)  ## Train a little with each other library, RLlib and AgileRL in environments of their own, .nox
 	@$(BIN)/nox --session $(SESSIONS)
 
 # The table is filled in with what there is, also when some library has failed.

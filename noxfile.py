@@ -1,7 +1,7 @@
 """Sessions for other libraries: tests that train a little, or, with `-- --learn`, whole trainings for the table.
 
-    make test-libraries   # or: .venv/bin/nox -s shared rllib
-    make learn-libraries  # or: .venv/bin/nox -s shared rllib -- --learn --seconds 300
+    make test-libraries   # or: .venv/bin/nox -s shared rllib agilerl
+    make learn-libraries  # or: .venv/bin/nox -s shared rllib agilerl -- --learn --seconds 300
 
 A session is an environment, because some libraries pin what others have newer. What comes after `--learn` goes to
 docs/libraries.py.
@@ -15,17 +15,18 @@ from pathlib import Path
 
 import nox
 
-nox.options.sessions = ["shared", "rllib"]
+nox.options.sessions = ["shared", "rllib", "agilerl"]
 nox.options.error_on_missing_interpreters = True
 
 TESTS = Path("tests", "libraries")
 RLLIB = [TESTS / "test_rllib.py", TESTS / "test_ray_cluster.py", TESTS / "test_supersuit.py"]
+AGILERL = [TESTS / "test_agilerl.py"]
 
 
 @nox.session(venv_backend="none")
 def shared(session: nox.Session) -> None:
     """All libraries that live together in .venv, which make has set up."""
-    others = [f"--ignore={path}" for path in RLLIB]
+    others = [f"--ignore={path}" for path in (*RLLIB, *AGILERL)]
     _run(session, str(Path(".venv", "bin", "python")), [str(TESTS), *others])
 
 
@@ -34,6 +35,13 @@ def rllib(session: nox.Session) -> None:
     """RLlib and Ray, which pin gymnasium; and SuperSuit, which only a test wants."""
     _install(session, "constraints-rllib.txt", ["--editable", ".[train,rllib]", "pytest", "supersuit"])
     _run(session, "python", [str(path) for path in RLLIB])
+
+
+@nox.session(venv_backend="venv", reuse_venv=True)
+def agilerl(session: nox.Session) -> None:
+    """AgileRL, which pins PettingZoo and tensordict."""
+    _install(session, "constraints-agilerl.txt", ["--editable", ".[train,agilerl]", "pytest"])
+    _run(session, "python", [str(path) for path in AGILERL])
 
 
 def _install(session: nox.Session, constraints: str, packages: Sequence[str]) -> None:

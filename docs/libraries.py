@@ -59,8 +59,9 @@ EXAMPLES = {
     "openspiel": Example("OpenSpiel, PPO", "open-spiel", "openspiel"),
     "cleanrl-style": Example("one file in the manner of CleanRL, PPO", "torch", "cleanrl_style"),
     "rllib": Example("RLlib, PPO", "ray", "rllib", ("--runners", "2"), session="rllib"),
+    "agilerl": Example("AgileRL, PPO", "agilerl", "agilerl", session="agilerl"),
 }
-CONSTRAINTS = {"shared": "constraints.txt", "rllib": "constraints-rllib.txt"}
+CONSTRAINTS = {"shared": "constraints.txt", "rllib": "constraints-rllib.txt", "agilerl": "constraints-agilerl.txt"}
 
 
 def learn(name: str, size: int, players: int, seconds: float, seed: int) -> dict[str, Any] | None:

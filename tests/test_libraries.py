@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """The script over copies of what it fills in."""
-    for name in ("README.md", "constraints.txt", "constraints-rllib.txt"):
+    for name in ("README.md", "constraints.txt", "constraints-rllib.txt", "constraints-agilerl.txt"):
         shutil.copy(ROOT / name, tmp_path)
     (tmp_path / "docs").mkdir()
     for name in ("libraries.md", "libraries.json"):
