@@ -34,9 +34,9 @@ GAMES = 512
 
 def train(size: int, players: int, seconds: float, seed: int) -> tuple[PPO, int]:
     """Return AgileRL's learner after so many seconds of training, and the number of turns it learnt from."""
+    pool = OpponentPool(seed=seed)
     torch.manual_seed(seed)
     np.random.seed(seed)  # noqa: NPY002  # by it AgileRL shuffles
-    pool = OpponentPool(seed=seed)
     env = RolitAgileEnv(GAMES, size=size, players=players, opponents=pool)
     turns = -(-variant(size, players).plies // players)  # of the learner in one round
     learner = PPO(

@@ -84,9 +84,9 @@ def test_every_example_is_a_row_of_the_page(script):
     assert {example.module for example in script.EXAMPLES.values()} == modules
     page = (ROOT / "docs" / "libraries.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)(?: (--\w+))?` \|", page, flags=re.MULTILINE)
-    assert {(name, more) for name, more in rows} == {
-        (example.module, " ".join(example.more)) for example in script.EXAMPLES.values()
-    }
+    # An option with a value, such as a number of processes, makes no learner of another kind.
+    kinds = {(example.module, example.more[0] if len(example.more) == 1 else "") for example in script.EXAMPLES.values()}
+    assert set(rows) == kinds
 
 
 EXAMPLE = f"""
