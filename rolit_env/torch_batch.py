@@ -191,7 +191,7 @@ class TorchBatch(Lockstep):
         """Return the balls that one action in each game would roll, as words, int64 [B]. Raises as `step` does."""
         cells = self._checked(actions, check)
         own, following, third, fourth = self._rows()
-        rolled: Tensor = rules.rolled_balls(cells, own, following | third | fourth, _GEOMETRIES[self.variant.size])
+        rolled: Tensor = rules.rolled_balls(cells, own, following | third | fourth, GEOMETRIES[self.variant.size])
         return rolled
 
     def view(self) -> Tensor:
@@ -213,12 +213,12 @@ class TorchBatch(Lockstep):
     def counts(self) -> Tensor:
         """Return the balls of each colour, int64 [B, 4]: red, yellow, green, blue."""
         slot_colors = torch.from_numpy(self.colors_by_starter()).to(self.device)[self.starters]
-        by_slot = torch.stack([_popcount(row) for row in self._slots], dim=1)
+        by_slot = torch.stack([popcount(row) for row in self._slots], dim=1)
         return torch.empty_like(by_slot).scatter_(1, slot_colors, by_slot)
 
     def seat_counts(self) -> Tensor:
         """Return the balls of each seat, int64 [B, P]."""
-        return torch.stack([_popcount(row) for row in self._slots[: self.variant.players]], dim=1)
+        return torch.stack([popcount(row) for row in self._slots[: self.variant.players]], dim=1)
 
     def payoffs(self, kind: Payoff = "win") -> Tensor:
         """Return each seat's payoff, float32 [B, P] (see `payoffs.payoffs`).
@@ -365,7 +365,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return torch.compile(function, dynamic=True, fullgraph=True, options=COMPILE_OPTIONS)
 
 
-_GEOMETRIES: dict[int, Geometry] = {
+GEOMETRIES: dict[int, Geometry] = {
     size: geometry(size).convert(lambda field: field - (1 << 64) if field >> 63 else field) for size in PLAYERS_BY_SIZE
 }
 """Global, because torch takes ints found here as constants; others become arguments of the kernel, and not all fit as such."""
@@ -380,7 +380,7 @@ def _turn(
     size: int, own: Tensor, following: Tensor, third: Tensor, fourth: Tensor, cells: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return the four rows after a turn, and the legal cells of the next seat."""
-    g = _GEOMETRIES[size]
+    g = GEOMETRIES[size]
     own, following, third, fourth = rules.put_ball(cells, own, following, third, fourth, g)
     return own, following, third, fourth, rules.legal_cells(following, own | third | fourth, g)
 
@@ -416,7 +416,8 @@ def _choose(words: Tensor, noise: Tensor) -> Tensor:
     return cells
 
 
-def _popcount(words: Tensor) -> Tensor:
+def popcount(words: Tensor) -> Tensor:
+    """Return how many bits of each word are set, int64 as they are."""
     return _bit_sums(words)[-1]
 
 

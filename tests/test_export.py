@@ -27,9 +27,10 @@ from training.network import position_words
 
 def small_learner(size=4, players=2, **settings):
     learner = Learner.fresh(TrainConfig(size=size, players=players, hidden=(16,), bfloat16="never", **settings))
+    heads = {"mlp": ("policy", "value"), "afterstates": ("turn_head.3", "value_head.3")}[learner.config.network]
     with torch.no_grad():  # far from the near-uniform start, so that a slip shows in the chosen moves
-        learner.network.policy.weight.mul_(50)
-        learner.network.value.weight.mul_(10)
+        for name, factor in zip(heads, (50, 10), strict=True):
+            learner.network.get_submodule(name).weight.mul_(factor)
     return learner
 
 
@@ -40,11 +41,12 @@ def exported(tmp_path_factory):
     return learner, out, export(learner, out, rounds=40)
 
 
+@pytest.mark.parametrize("network", ["mlp", "afterstates"])
 @pytest.mark.parametrize("variant", all_variants(), ids=lambda variant: variant.name)
-def test_file_and_network_agree_on_real_positions(variant, tmp_path):
-    learner = small_learner(variant.size, variant.players)
+def test_file_and_network_agree_on_real_positions(variant, network, tmp_path):
+    learner = small_learner(variant.size, variant.players, network=network)
     out = tmp_path / "policy.onnx"
-    write_graph(export_module._Observed(learner), out, variant)
+    write_graph(export_module._Observed(learner.network), out, variant)
     session = onnxruntime.InferenceSession(str(out))
     games = GameBatch(7, size=variant.size, players=variant.players, seed=0)
     rng = np.random.default_rng(0)
@@ -58,6 +60,20 @@ def test_file_and_network_agree_on_real_positions(variant, tmp_path):
             assert logits.shape == (len(positions), variant.cells)
             assert values.shape == (len(positions), variant.players)
         games.step(games.random_actions(rng))
+
+
+def test_tables_are_exported_in_half_precision_and_compared_as_they_are(tmp_path):
+    learner = small_learner(network="afterstates")
+    out = tmp_path / "policy.onnx"
+    card = export(learner, out, rounds=4)
+    weights = sum(parameter.numel() for parameter in learner.network.parameters())
+    assert card["network"] == {"kind": "Afterstates", "parameters": weights}
+    assert 2 * weights < out.stat().st_size < 3 * weights
+    games = GameBatch(64, size=4, seed=0)
+    games.step_random(np.random.default_rng(0), 5)
+    with torch.no_grad():
+        logits, _ = learner.network(position_words(games))
+    np.testing.assert_allclose(PolicyAgent(out).evaluate(games)[0], logits.numpy(), atol=0.1)
 
 
 def test_file_holds_nothing_of_the_machine_it_was_made_on(exported, request):
@@ -172,10 +188,10 @@ def test_disagreement_is_refused_and_leaves_the_old_files(exported, tmp_path, mo
 def test_not_a_number_is_a_disagreement(exported, monkeypatch):
     learner, out, _ = exported
     agent = PolicyAgent(out)
-    assert check_parity(export_module._evaluate(learner), agent, games=8) < 1e-4
+    assert check_parity(export_module._evaluate(learner.network), agent, games=8) < 1e-4
     monkeypatch.setattr(agent, "evaluate", lambda games: (np.full((len(games), 16), np.nan), np.zeros((len(games), 2))))
     with pytest.raises(ModelFileError, match="differ by inf"):
-        check_parity(export_module._evaluate(learner), agent, games=8)
+        check_parity(export_module._evaluate(learner.network), agent, games=8)
 
 
 def test_paths_that_cannot_be_written_are_refused(exported, tmp_path):

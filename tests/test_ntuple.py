@@ -26,6 +26,7 @@ from rolit_env.search.ntuple import (
     best_child,
     find_position,
     make_scratch,
+    mirror_twins,
     placements,
     tuple_set,
 )
@@ -37,7 +38,7 @@ from rolit_env.variant import COLORS, all_variants, variant
 from training import ntuple as ntuple_module
 from training import release as release_module
 from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
-from training.td import Tables, Workers, _most_or_fewest, make_workspace, mirror_twins, play_and_learn
+from training.td import Tables, Workers, _most_or_fewest, make_workspace, play_and_learn
 
 TINY = NTupleConfig(size=4, minutes=0, turns=12 * 2 * 400, rounds=100, evaluate_every=0)
 

@@ -20,7 +20,7 @@ from training.learner import Learner
 from training.run import read_checkpoint
 
 FILE_NAME = "checkpoint.safetensors"
-FORMAT = "rolit-checkpoint-1"
+FORMAT = "rolit-checkpoint-2"
 
 
 def save_checkpoint(learner: Learner, run: Path) -> Path:
@@ -74,7 +74,7 @@ def load_checkpoint(run: Path, **budget: float) -> Learner:
 
 def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
     saved = learner.optimizer.state_dict()
-    parameters = list(learner.network.parameters())
+    parameters = [parameter for group in learner.optimizer.param_groups for parameter in group["params"]]
     for index, parameter in enumerate(parameters):
         state = _group(tensors, f"optimizer.{index}.")
         if state:

@@ -94,7 +94,9 @@ class TrainConfig(RunConfig):
         opening_share: Each round starts with uniformly random turns, none to this part of all, which are not learnt from:
             diversity.
         payoff: What a round is worth: win, balls or rank.
-        hidden: Widths of the network's hidden layers.
+        network: afterstates, which looks at where each turn leads, or mlp, which looks at the board.
+        width: Numbers in a row of the afterstate network's tables, a multiple of 8.
+        hidden: Widths of the MLP's hidden layers.
         learning_rate: Adam's step size at the start.
         final_learning_rate: Its step size at the end of the budget, reached in a straight line.
         epochs: Passes over each iteration's turns.
@@ -108,13 +110,15 @@ class TrainConfig(RunConfig):
         snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
         snapshot_every: Iterations between two snapshots.
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
-        bfloat16: Run the network in bfloat16: auto (where the device computes with it), always or never.
+        bfloat16: Run the MLP in bfloat16: auto (where the device computes with it), always or never.
         device: A torch device, or auto: a GPU where there is one.
     """
 
     games: int = 1024
     opening_share: float = 0.33
     payoff: Payoff = "win"
+    network: Literal["afterstates", "mlp"] = "mlp"
+    width: int = 8
     hidden: tuple[int, ...] = (512, 512)
     learning_rate: float = 2e-3
     final_learning_rate: float = 2e-4
@@ -150,6 +154,8 @@ class TrainConfig(RunConfig):
             ("snapshot_every", 1, None),
             ("snapshots", 1, None),
         )
+        if self.width < 8 or self.width % 8:
+            raise ConfigError(f"width={self.width} does not exist; allowed are multiples of 8")
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
 

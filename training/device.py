@@ -28,8 +28,9 @@ def pick_device(config: TrainConfig) -> torch.device:
 
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
-    """Return the context in which the network runs: bfloat16 where the settings and the device want it."""
-    enabled = config.bfloat16 == "always" or (config.bfloat16 == "auto" and computes_bfloat16(device))
+    """Return the context in which the network runs: bfloat16 where it is large and the settings and the device want it."""
+    wanted = config.bfloat16 == "always" or (config.bfloat16 == "auto" and computes_bfloat16(device))
+    enabled = wanted and config.network == "mlp"
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 

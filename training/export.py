@@ -7,6 +7,7 @@ What the file takes and gives stands in `rolit_env.adapters.export`, which expor
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +23,7 @@ from training.card import history, print_results
 from training.checkpoint import load_checkpoint
 from training.command import run_command
 from training.learner import Learner
-from training.network import position_words
+from training.network import Network, position_words
 from training.run import OPPONENTS
 
 
@@ -36,26 +37,30 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
         OutputError: when `out` does not end in `.onnx` or can't be written.
         ModelFileError: when onnxruntime and torch do not agree.
     """
+    network = copy.deepcopy(learner.network).cpu()
+    for module in network.modules():
+        if isinstance(module, nn.Embedding):
+            module.half()  # tables are most of the file
     return write_policy(
-        _Observed(learner),
-        _evaluate(learner),
+        _Observed(network),
+        _evaluate(copy.deepcopy(network).float()),
         out,
         learner.config.variant,
         opponents=OPPONENTS,
         rounds=rounds,
         seed=seed,
-        network=describe_network(learner.network),
+        network=describe_network(network),
         **history(learner),
     )
 
 
-def _evaluate(learner: Learner) -> Callable[[GameBatch], Answers]:
-    """Return the network as it trains, on words, which the file's planes are to agree with."""
+def _evaluate(network: Network) -> Callable[[GameBatch], Answers]:
+    """Return the network as it is in training, on words, which the file's planes are to agree with."""
 
     @torch.no_grad()
     def evaluate(games: GameBatch) -> Answers:
-        logits, values = learner.network(position_words(games).to(learner.device))
-        return logits.cpu().numpy(), values.cpu().numpy()
+        logits, values = network(position_words(games))
+        return logits.numpy(), values.numpy()
 
     return evaluate
 
@@ -63,9 +68,9 @@ def _evaluate(learner: Learner) -> Callable[[GameBatch], Answers]:
 class _Observed(nn.Module):
     """The network behind the inputs that are exported."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, network: Network) -> None:
         super().__init__()
-        self.network = learner.network
+        self.network = network
 
     def forward(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         return self.network.from_planes(planes.float(), mask.float())

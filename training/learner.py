@@ -8,12 +8,21 @@ import numpy as np
 import torch
 
 from rolit_env.errors import ConfigError
+from training.afterstate import Afterstates
 from training.config import TrainConfig
 from training.device import pick_device
 from training.distributed import processes
-from training.network import Network, make_network
+from training.lazy_adam import LazyAdam, parameter_groups
+from training.network import MLP, Network
 from training.opponents import SnapshotPool
 from training.run import Run
+
+
+def make_network(config: TrainConfig) -> Network:
+    """Build the network that the settings describe, with fresh weights, on the CPU."""
+    if config.network == "mlp":
+        return MLP(config.size, config.players, config.hidden)
+    return Afterstates(config.size, config.players, config.width)
 
 
 @dataclass(kw_only=True)
@@ -24,7 +33,7 @@ class Learner(Run):
         config: The settings.
         device: Where the network lives.
         network: The policy and value network.
-        optimizer: Adam over its weights.
+        optimizer: Adam over its weights, in the groups of `parameter_groups`.
         rng: The one source of chance in play and learning (evaluation has its own).
         pool: Past weights to play against.
     """
@@ -32,7 +41,7 @@ class Learner(Run):
     config: TrainConfig
     device: torch.device
     network: Network
-    optimizer: torch.optim.Adam
+    optimizer: LazyAdam
     rng: np.random.Generator
     pool: SnapshotPool
 
@@ -49,6 +58,6 @@ class Learner(Run):
             torch.manual_seed(config.seed)
             network = make_network(config).to(device)
             pool = SnapshotPool(lambda: make_network(config).to(device), config.snapshots)
-        optimizer = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5, fused=True)
+        optimizer = LazyAdam(parameter_groups(network), lr=config.learning_rate, eps=1e-5, fused=True)
         rng = np.random.default_rng(config.seed)
         return cls(config=config, device=device, network=network, optimizer=optimizer, rng=rng, pool=pool)

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from rolit_env import GameBatch
 from rolit_env.adapters.masked import masked_logits
 from rolit_env.torch_batch import TorchBatch
-from training.config import TrainConfig
 
 WORDS = 5
 """Words of a position: the mover's balls, the others' in turn order, neutral balls, and the legal cells."""
@@ -37,11 +36,6 @@ class Network(nn.Module, ABC):
     @abstractmethod
     def from_planes(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """Return the same from planes, float32 [N, 4, n, n], and legal mask, float32 [N, A]: the form that is exported."""
-
-
-def make_network(config: TrainConfig) -> Network:
-    """Build the network that the settings describe, with fresh weights, on the CPU."""
-    return MLP(config.size, config.players, config.hidden)
 
 
 def position_words(games: GameBatch | TorchBatch) -> Tensor:

@@ -24,13 +24,13 @@ from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
 from rolit_env.bits import Words
 from rolit_env.errors import CheckpointError, OutputError, RolitError
 from rolit_env.files import replacing
-from rolit_env.search.ntuple import tuple_set
+from rolit_env.search.ntuple import mirror_twins, tuple_set
 from rolit_env.variant import COLORS
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import RunConfig
 from training.display import Display
 from training.run import Run, read_checkpoint
-from training.td import Course, Rules, Tables, Workers, mirror_twins
+from training.td import Course, Rules, Tables, Workers
 
 FILE_NAME = "tables.safetensors"
 FORMAT = "rolit-ntuple-run-5"

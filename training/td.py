@@ -26,12 +26,8 @@ from numba import float32, int64, uint64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, draw, popcount, select
-from rolit_env.errors import OptionError
 from rolit_env.kernel import lean_kernel
-from rolit_env.notation import parse_cell
 from rolit_env.search.ntuple import (
-    BASES,
-    FEATURE_WEIGHTS,
     LANES,
     TupleSet,
     add_up,
@@ -43,7 +39,6 @@ from rolit_env.search.ntuple import (
 from rolit_env.search.playouts import share_round
 from rolit_env.search.position import after_turn, legal_cells
 from rolit_env.search.solver import make_memory, solve_pair
-from rolit_env.symmetry import cell_permutations
 
 Floats = npt.NDArray[np.float32]
 
@@ -105,29 +100,6 @@ class Course(NamedTuple):
     phases: npt.NDArray[np.int64]
     starts: Words
     rules: Rules
-
-
-def mirror_twins(tuples: tuple[str, ...], size: int) -> npt.NDArray[np.int64]:
-    """Return for each weight that of the same contents mirrored, int64 [W]; itself where no symmetry keeps a tuple's cells.
-
-    Raises `OptionError` for a tuple that more than one mirror keeps.
-    """
-    end = 1 + FEATURE_WEIGHTS
-    twins = [np.arange(end)]
-    for text in tuples:
-        cells = [parse_cell(name, size) for name in text.split()]
-        images = {tuple(permutation[cells].tolist()) for permutation in cell_permutations(size)}
-        kept = [image for image in images if set(image) == set(cells) and list(image) != cells]
-        if len(kept) > 1:
-            raise OptionError(f"the tuple {text!r} is its own image in too many ways; allowed are the board's mirrors, once")
-        base = BASES[len(cells)]
-        numbers = np.arange(base ** len(cells))
-        if kept:
-            digits = [numbers // base**place % base for place in range(len(cells))]
-            numbers = sum(digits[cells.index(cell)] * base**place for place, cell in enumerate(kept[0]))
-        twins.append(end + numbers)
-        end += len(numbers)
-    return np.concatenate(twins)
 
 
 class Workers:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import torch
+from onnxscript.function_libs.torch_lib.ops.core import aten_bitwise_left_shift, aten_bitwise_right_shift
 from torch import Tensor, nn
 
 from rolit_env.adapters.card import check_out, describe, measure, write_card
@@ -30,6 +31,12 @@ from rolit_env.files import replacing
 from rolit_env.variant import Variant, variant
 
 Answers = tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]
+
+SHIFTS: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.ops.aten.__lshift__.Tensor: aten_bitwise_left_shift,
+    torch.ops.aten.__rshift__.Tensor: aten_bitwise_right_shift,
+}
+"""What the exporter knows by other names alone."""
 
 TOLERANCE = 1e-3
 """Largest difference between torch and onnxruntime that is put down to the order of float32 sums."""
@@ -149,7 +156,8 @@ def write_graph(module: nn.Module, path: Path, chosen: Variant) -> None:
     device = next((parameter.device for parameter in module.parameters()), torch.device("cpu"))
     example = tuple(torch.from_numpy(array).to(device) for array in (games.planes(), games.legal_mask()))
     positions = torch.export.Dim("positions")
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    for name in ("torch.onnx", "onnx_ir"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter warns of its own internals
         program = torch.onnx.export(
@@ -158,6 +166,7 @@ def write_graph(module: nn.Module, path: Path, chosen: Variant) -> None:
             input_names=["planes", "mask"],
             output_names=["logits", "values"],
             dynamic_shapes={"planes": {0: positions}, "mask": {0: positions}},
+            custom_translation_table=SHIFTS,
             dynamo=True,
             verbose=False,
         )

@@ -142,8 +142,13 @@ def placements(cells: tuple[int, ...], size: int) -> tuple[tuple[int, ...], ...]
 
 
 @cache
-def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
+def tuple_set(tuples: tuple[str, ...], size: int, bases: tuple[int, ...] = BASES) -> TupleSet:
     """Lay out tuples, each written as its cells (`"a1 b1 c1 d1"`), on a board.
+
+    Args:
+        tuples: The tuples.
+        size: Side of the board.
+        bases: As `BASES`, each 3, 4 or 6: fewer contents make smaller tables.
 
     Raises:
         ActionError: for what is no cell.
@@ -155,9 +160,9 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
     lane, end = FEATURE_LANES, 1 + FEATURE_WEIGHTS
     for text in tuples:
         cells = tuple(parse_cell(name, size) for name in text.split())
-        if not 1 <= len(set(cells)) == len(cells) < len(BASES):
-            raise OptionError(f"{text!r} is no tuple; allowed are 1 to {len(BASES) - 1} different cells")
-        base = BASES[len(cells)]
+        if not 1 <= len(set(cells)) == len(cells) < len(bases):
+            raise OptionError(f"{text!r} is no tuple; allowed are 1 to {len(bases) - 1} different cells")
+        base = bases[len(cells)]
         for placed in placements(cells, size):
             if lane == LANES:
                 most = LANES - FEATURE_LANES
@@ -176,6 +181,31 @@ def tuple_set(tuples: tuple[str, ...], size: int) -> TupleSet:
             lane += 1
         end += base ** len(cells)
     return TupleSet(first, digits, captures, offsets, lane, end)
+
+
+def mirror_twins(tuples: tuple[str, ...], size: int, bases: tuple[int, ...] = BASES) -> npt.NDArray[np.int64]:
+    """Return for each weight that of the same contents mirrored, int64 [W]; itself where no symmetry keeps a tuple's cells.
+
+    The arguments are those of `tuple_set`.
+
+    Raises `OptionError` for a tuple that more than one mirror keeps.
+    """
+    end = 1 + FEATURE_WEIGHTS
+    twins = [np.arange(end)]
+    for text in tuples:
+        cells = [parse_cell(name, size) for name in text.split()]
+        images = {tuple(permutation[cells].tolist()) for permutation in cell_permutations(size)}
+        kept = [image for image in images if set(image) == set(cells) and list(image) != cells]
+        if len(kept) > 1:
+            raise OptionError(f"the tuple {text!r} is its own image in too many ways; allowed are the board's mirrors, once")
+        base = bases[len(cells)]
+        numbers = np.arange(base ** len(cells))
+        if kept:
+            digits = [numbers // base**place % base for place in range(len(cells))]
+            numbers = sum(digits[cells.index(cell)] * base**place for place, cell in enumerate(kept[0]))
+        twins.append(end + numbers)
+        end += len(numbers)
+    return np.concatenate(twins)
 
 
 @register_jitable
@@ -262,7 +292,7 @@ def win_share(logit: Any) -> Any:
 
 @register_jitable
 def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: TupleSet, numbers: Numbers) -> None:
-    """Write what `child_logit` needs of all positions after one.
+    """Write what `child_numbers` needs of all positions after one.
 
     Args:
         words: The positions, uint64 [3 or 4, 64], as `children` writes them.
@@ -299,8 +329,14 @@ def prepare(words: Any, count: Any, seat: int, rival: int, size: int, tuples: Tu
 @register_jitable
 def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: Any, numbers: Numbers) -> Any:
     """Return the logit in one of the positions that `prepare` has seen; `weights`: of the phase, for the seat, float32 [W]."""
+    child_numbers(words, child, seat, tuples, numbers, numbers.found)
+    return add_up(numbers.found, tuples.offsets, weights)
+
+
+@register_jitable
+def child_numbers(words: Any, child: Any, seat: int, tuples: TupleSet, numbers: Numbers, found: Any) -> None:
+    """Write the numbers, uint16 [L], of one of the positions that `prepare` has seen."""
     last = words.shape[0] - 1
-    found = numbers.found
     had, own = words[seat, BEFORE], words[seat, child]
     filled = words[0, BEFORE] | words[1, BEFORE] | words[2, BEFORE] | words[last, BEFORE]
     move = (words[0, child] | words[1, child] | words[2, child] | words[last, child]) ^ filled
@@ -310,7 +346,6 @@ def child_logit(words: Any, child: Any, seat: int, tuples: TupleSet, weights: An
     take_captures(numbers.captures[0, child], numbers.captures[1, child], tuples, found)
     for lane in range(FEATURE_LANES):
         found[lane] = numbers.features[lane, child]
-    return add_up(found, tuples.offsets, weights)
 
 
 @register_jitable
