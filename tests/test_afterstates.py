@@ -1,5 +1,7 @@
 """The network that looks at where turns lead: its rows, its sums and gradients, its optimiser, and what all boards share."""
 
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -8,17 +10,18 @@ import torch
 from torch import nn
 
 from rolit_env import GameBatch, make_agent, play_rounds
+from rolit_env.errors import CheckpointError
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants
 from training import train as train_module
 from training.afterstate import Afterstates
 from training.agent import NetworkAgent
-from training.checkpoint import load_checkpoint
+from training.checkpoint import load_checkpoint, save_checkpoint
 from training.config import TrainConfig
-from training.lazy_adam import LazyAdam, move_rows
+from training.lazy_adam import LazyAdam, move_rows_in_torch
 from training.learner import Learner
 from training.network import position_words
-from training.patterns import RowSums, after_turns, as_they_are, patterns, rows_anywhere
+from training.patterns import RowSums, afterstate_rows, patterns, position_rows, rows_in_torch
 
 EACH_VARIANT = pytest.mark.parametrize("variant", all_variants(), ids=lambda variant: variant.name)
 TINY = TrainConfig(
@@ -49,13 +52,13 @@ def test_rows_after_a_turn_are_those_of_the_position_that_it_leads_to(variant):
     size, players = variant.size, variant.players
     rng = np.random.default_rng(0)
     for batch in positions(variant):
-        found, cells, rows = after_turns(position_words(batch), size, players)
+        found, cells, rows = afterstate_rows(position_words(batch), size, players)
         actions = batch.random_actions(rng)
         np.testing.assert_array_equal(np.bincount(found), batch.legal_mask().sum(axis=1))
         chosen = cells.numpy() == actions[found]
         batch = batch.copy()
         batch.step(actions)
-        after = as_they_are(position_words(batch), size, players)
+        after = position_rows(position_words(batch), size, players)
         after = after if players == 2 else after.view(len(batch), players, -1)[:, -1]
         assert torch.equal(rows[torch.from_numpy(chosen)], after)
 
@@ -64,9 +67,9 @@ def test_rows_after_a_turn_are_those_of_the_position_that_it_leads_to(variant):
 def test_torch_finds_the_rows_that_kernels_find(variant):
     for batch in positions(variant):
         words = position_words(batch)
-        found, cells, rows = after_turns(words, variant.size, variant.players)
-        now = as_they_are(words, variant.size, variant.players)
-        others = rows_anywhere(words[:, :4], found, cells, variant.size, variant.players)
+        found, cells, rows = afterstate_rows(words, variant.size, variant.players)
+        now = position_rows(words, variant.size, variant.players)
+        others = rows_in_torch(words[:, :4], found, cells, variant.size, variant.players)
         assert torch.equal(others[0].int(), rows)
         assert torch.equal(others[1].int(), now)
 
@@ -78,7 +81,7 @@ def test_sums_and_gradients_are_those_of_an_embedding(count, threads):
     table = nn.Embedding(tuples.size, 16)
     batch = GameBatch(200, size=6, seed=0)
     batch.step_random(np.random.default_rng(0), 12)
-    rows = after_turns(position_words(batch), 6, 2)[2]
+    rows = afterstate_rows(position_words(batch), 6, 2)[2]
     wanted = table(rows.long()).sum(dim=1)
     sums = RowSums.apply(table.weight, rows, tuples)
     torch.testing.assert_close(sums, wanted)
@@ -95,7 +98,7 @@ def test_the_number_of_threads_changes_nothing(threads):
     found = []
     for count in (1, 2, 5):
         threads(count)
-        rows = after_turns(position_words(batch), 8, 4)[2]
+        rows = afterstate_rows(position_words(batch), 8, 4)[2]
         sums = RowSums.apply(table.weight, rows, tuples)
         found.append((rows, sums, *torch.autograd.grad(sums.square().sum(), table.weight)))
     for other in found[1:]:
@@ -106,6 +109,8 @@ def test_the_number_of_threads_changes_nothing(threads):
 @EACH_VARIANT
 def test_a_turned_board_gets_the_turned_answer(variant):
     network, spread = Afterstates(variant.size, variant.players), 0.0
+    with torch.no_grad():
+        network.turn_head[3].weight.mul_(50)
     for batch in positions(variant):
         if batch.ply % 5:
             continue
@@ -118,9 +123,9 @@ def test_a_turned_board_gets_the_turned_answer(variant):
             turned = transform_words(words.numpy().view(np.uint64), repeated).view(np.int64)
             with torch.no_grad():
                 turned_logits, turned_values = network(torch.from_numpy(turned))
-            torch.testing.assert_close(turned_logits[:, permutation.copy()], logits, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(turned_logits[:, permutation.copy()], logits, atol=1e-4, rtol=1e-4)
             torch.testing.assert_close(turned_values, values, atol=1e-5, rtol=1e-5)
-    assert spread > 0.01
+    assert spread > 0.1
 
 
 @EACH_VARIANT
@@ -163,7 +168,7 @@ def test_lazy_adam_leaves_rows_without_gradient_alone():
     assert optimizer.state[table]["step"].tolist() == [4, 2, 0]
 
 
-def test_lazy_adam_is_the_same_on_any_device():
+def test_the_two_forms_of_lazy_adam_agree():
     rng = torch.Generator().manual_seed(0)
     gradients = torch.randn(20, 9, 8, generator=rng) * (torch.rand(20, 9, 1, generator=rng) < 0.4)
     ends = []
@@ -174,7 +179,9 @@ def test_lazy_adam_is_the_same_on_any_device():
             table.grad = gradient.clone()
             if anywhere and (state := optimizer.state[table]):
                 with torch.no_grad():
-                    move_rows(table, gradient, state["step"], state["exp_avg"], state["exp_avg_sq"], 0.01, 0.9, 0.999, 1e-5)
+                    move_rows_in_torch(
+                        table, gradient, state["step"], state["exp_avg"], state["exp_avg_sq"], 0.01, 0.9, 0.999, 1e-5
+                    )
             else:
                 optimizer.step()
         ends.append((table.detach(), *optimizer.state[table].values()))
@@ -194,6 +201,42 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(tmp_path):
         assert torch.equal(tensor, resumed.network.state_dict()[name]), name
     for mine, theirs in zip(whole.optimizer.state.values(), resumed.optimizer.state.values(), strict=True):
         assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_a_checkpoint_with_too_few_counts_of_steps_is_refused(tmp_path):
+    learner = Learner.fresh(TINY)
+    train_module.train(learner, tmp_path, lambda: learner.iteration == 1)
+    state = learner.optimizer.state[learner.network.turn_table.weight]
+    assert state["step"].shape == (len(state["exp_avg"]),)
+    state["step"] = state["step"][:3].clone()
+    save_checkpoint(learner, tmp_path)
+    with pytest.raises(CheckpointError, match=r"step has shape \(3,\)"):
+        load_checkpoint(tmp_path)
+
+
+def test_lazy_adam_takes_a_closure():
+    table = nn.Parameter(torch.ones(3, 8))
+    optimizer = LazyAdam([{"params": [table], "lazy": True}], lr=0.1)
+
+    def closure():
+        loss = table[1].sum()
+        loss.backward()
+        return loss.item()
+
+    assert optimizer.step(closure) == 8
+    assert (table != 1).any(dim=1).tolist() == [False, True, False]
+
+
+def test_a_forked_process_has_threads_of_its_own(threads):
+    threads(3)
+    words = position_words(GameBatch(500, size=6, seed=0))
+    afterstate_rows(words, 6, 2)
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        afterstate_rows(words, 6, 2)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 @pytest.mark.parametrize("players", [2, 4])

@@ -61,8 +61,13 @@ def compare(found, right):
 
 @pytest.mark.parametrize(
     ("settings", "first", "then"),
-    [({}, 2, 1), ({"symmetry": True, "snapshot_share": 0.5, "snapshot_every": 1, "snapshots": 2}, 1, 2)],
-    ids=["two, then one", "one, then two"],
+    [
+        ({}, 2, 1),
+        ({"symmetry": True, "snapshot_share": 0.5, "snapshot_every": 1, "snapshots": 2}, 1, 2),
+        ({"network": "afterstates", "players": 2}, 2, 1),
+        ({"network": "afterstates", "players": 3}, 1, 2),
+    ],
+    ids=["two, then one", "one, then two", "afterstates of two, two, then one", "afterstates of three, one, then two"],
 )
 def test_two_processes_learn_what_one_does_and_each_number_goes_on_with_the_others_run(tmp_path, settings, first, then):
     config = UNEVEN | settings | {"minutes": 0, "turns": 4 * ROUND}
@@ -92,7 +97,7 @@ def test_two_processes_learn_what_one_does_and_each_number_goes_on_with_the_othe
     assert out.count("budget used up") == 1
     found = load_checkpoint(shared)
     compare(found, right)
-    assert len(tensors(found)) == 6 * 4 + 6 * settings.get("snapshots", 0)
+    assert len(tensors(found)) == len(before) * (4 + settings.get("snapshots", 0))
     assert all((found.network.state_dict()[name] - tensor).abs().max() > 1e-3 for name, tensor in before.items())
 
 

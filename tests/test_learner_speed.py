@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -94,9 +95,10 @@ def test_each_moment_counts_once_and_for_the_innermost(monkeypatch):
     assert watch.seconds == {"play: all else": 1 + 64, "play: outer": 2 + 8 + 32, "play: inner": 4 + 16}
 
 
-def test_a_profile_accounts_for_all_time():
+@pytest.mark.parametrize("network", ["mlp", "afterstates"])
+def test_a_profile_accounts_for_all_time(network):
     started = time.perf_counter()
-    spent = speed.profile(SMALL, 3)
+    spent = speed.profile(replace(SMALL, network=network), 3)
     wall = time.perf_counter() - started
     assert {len(seconds) for seconds in spent.values()} == {3}
     assert all(second > 0 for seconds in spent.values() for second in seconds)
@@ -165,6 +167,8 @@ def test_command_measures_and_notes_everything_down(tmp_path, capsys, monkeypatc
     assert speed.main([*QUICK, "--only", "learner"]) == 0
     assert "as configured" in capsys.readouterr().out
     assert speed.main(["--only", "nonsense"]) == 2
+    assert speed.main([*QUICK, "--network", "afterstates"]) == 2
+    assert "the tricks are the MLP's" in capsys.readouterr().err
     assert speed.main(["--games", "0"]) == 2
     with pytest.raises(ConfigError):
         TrainConfig(games=0)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from rolit_env.adapters.masked import ILLEGAL
 from training.network import Network
-from training.patterns import RowSums, after_turns, as_they_are, patterns, rows_anywhere
+from training.patterns import RowSums, afterstate_rows, patterns, position_rows, rows_in_torch
 
 
 class Afterstates(Network):
@@ -33,9 +33,11 @@ class Afterstates(Network):
         self.players = players
         rows = patterns(size).size
         self.turn_table, self.value_table = nn.Embedding(rows, width), nn.Embedding(rows, width)
-        self.turn_head = _head(width, hidden)
-        self.value_head = _head(width, hidden)
-        self.seat_values = nn.Parameter(torch.zeros(players))
+        # What all turns, or all seats, have in common makes no difference.
+        self.turn_head = _head(width, hidden, bias=False)
+        self.value_head = _head(width, hidden, bias=players == 2)
+        if players > 2:
+            self.seat_values = nn.Parameter(torch.zeros(players))
         with torch.no_grad():
             self.turn_table.weight.mul_(0.02)
             self.value_table.weight.mul_(0.02)
@@ -44,22 +46,23 @@ class Afterstates(Network):
         """See `Network`."""
         if words.device.type != "cpu":
             legal = words[:, 4:] >> torch.arange(self.size**2, device=words.device) & 1
-            return self._anywhere(words[:, :4], legal)
+            return self._in_torch(words[:, :4], legal)
         tuples = patterns(self.size)
-        positions, cells, rows = after_turns(words, self.size, self.players)
+        positions, cells, rows = afterstate_rows(words, self.size, self.players)
         turns = RowSums.apply(self.turn_table.weight, rows, tuples)
-        seen = RowSums.apply(self.value_table.weight, as_they_are(words, self.size, self.players), tuples)
+        seen = RowSums.apply(self.value_table.weight, position_rows(words, self.size, self.players), tuples)
         return self._answer(len(words), positions, cells, turns, seen)
 
     def from_planes(self, planes: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
         """See `Network`."""
         # In halves, because onnxruntime adds whole numbers up in float64, which holds 53 bits.
-        halves = [(half << torch.arange(half.shape[2])).sum(dim=2) for half in planes.flatten(2).long().split(32, dim=2)]
-        return self._anywhere(halves[0] | halves[-1] << 32 if len(halves) > 1 else halves[0], mask)
+        halves = planes.flatten(2).long().split(32, dim=2)
+        low, *high = ((half << torch.arange(half.shape[2], device=half.device)).sum(dim=2) for half in halves)
+        return self._in_torch(low | high[0] << 32 if high else low, mask)
 
-    def _anywhere(self, view: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
+    def _in_torch(self, view: Tensor, legal: Tensor) -> tuple[Tensor, Tensor]:
         positions, cells = legal.nonzero().unbind(1)
-        after, now = rows_anywhere(view, positions, cells, self.size, self.players)
+        after, now = rows_in_torch(view, positions, cells, self.size, self.players)
         turns, seen = self.turn_table(after).float().sum(dim=1), self.value_table(now).float().sum(dim=1)
         return self._answer(view.shape[0], positions, cells, turns, seen)
 
@@ -73,5 +76,5 @@ class Afterstates(Network):
         return logits, values - values.mean(dim=1, keepdim=True)
 
 
-def _head(width: int, hidden: int) -> nn.Sequential:
-    return nn.Sequential(nn.ReLU(), nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+def _head(width: int, hidden: int, bias: bool) -> nn.Sequential:
+    return nn.Sequential(nn.ReLU(), nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, 1, bias=bias))

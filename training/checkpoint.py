@@ -20,7 +20,8 @@ from training.learner import Learner
 from training.run import read_checkpoint
 
 FILE_NAME = "checkpoint.safetensors"
-FORMAT = "rolit-checkpoint-2"
+FORMAT = "rolit-checkpoint-1"
+MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 def save_checkpoint(learner: Learner, run: Path) -> Path:
@@ -74,14 +75,15 @@ def load_checkpoint(run: Path, **budget: float) -> Learner:
 
 def _load_optimizer(learner: Learner, tensors: dict[str, Tensor]) -> None:
     saved = learner.optimizer.state_dict()
-    parameters = [parameter for group in learner.optimizer.param_groups for parameter in group["params"]]
-    for index, parameter in enumerate(parameters):
+    parameters = [(group, parameter) for group in learner.optimizer.param_groups for parameter in group["params"]]
+    for index, (group, parameter) in enumerate(parameters):
         state = _group(tensors, f"optimizer.{index}.")
         if state:
-            for name in ("exp_avg", "exp_avg_sq"):
-                if state[name].shape != parameter.shape:
+            shapes = {"step": parameter.shape[:1] if group.get("lazy") else (), **dict.fromkeys(MOMENTS, parameter.shape)}
+            for name, shape in shapes.items():
+                if state[name].shape != shape:
                     raise KeyError(f"optimizer.{index}.{name} has shape {tuple(state[name].shape)}")
-            saved["state"][index] = {"step": state["step"], "exp_avg": state["exp_avg"], "exp_avg_sq": state["exp_avg_sq"]}
+            saved["state"][index] = {name: state[name] for name in shapes}
     learner.optimizer.load_state_dict(saved)
 
 

@@ -155,7 +155,7 @@ class TrainConfig(RunConfig):
             ("snapshots", 1, None),
         )
         if self.width < 8 or self.width % 8:
-            raise ConfigError(f"width={self.width} does not exist; allowed are multiples of 8")
+            raise ConfigError(f"width={self.width} does not exist; allowed are 8, 16, 24 and so on")
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
 

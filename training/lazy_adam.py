@@ -10,10 +10,10 @@ from numba import float32
 from torch import Tensor, nn
 
 from rolit_env.kernel import lean_kernel
-from training.patterns import in_threads
+from training.threads import for_each_share
 
 
-def parameter_groups(network: nn.Module) -> list[dict[str, Any]]:
+def param_groups_of(network: nn.Module) -> list[dict[str, Any]]:
     """Return a network's parameters for `LazyAdam`: tables, which are all `nn.Embedding`, in a lazy group after the others."""
     tables = [module.weight for module in network.modules() if isinstance(module, nn.Embedding)]
     others = [parameter for parameter in network.parameters() if all(parameter is not table for table in tables)]
@@ -25,17 +25,22 @@ class LazyAdam(torch.optim.Adam):
 
     Plain Adam would go on moving rows long after they were met, and shrink their moments meanwhile, so that the next
     meeting moved them far too much. Here each row is as if it were alone: it counts its own steps (in the state's `step`,
-    float32 [T], beside `exp_avg` and `exp_avg_sq` of the parameter's shape [T, W]).
+    float32 [T], beside `exp_avg` and `exp_avg_sq` of the parameter's shape [T, W]). Of a lazy group's options `lr`, `betas`
+    and `eps` count.
     """
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """Move the parameters by their gradients."""
+        """Move the parameters by their gradients, which `closure`, if given, makes first; return what it returns."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
         lazy = [(group, parameter) for group in self.param_groups if group.get("lazy") for parameter in group["params"]]
         gradients = [parameter.grad for _, parameter in lazy]
         for _, parameter in lazy:
             parameter.grad = None  # the base class leaves alone what has none
-        loss = super().step(closure)
+        super().step()
         for (group, table), gradient in zip(lazy, gradients, strict=True):
             table.grad = gradient
             if gradient is not None:
@@ -51,12 +56,12 @@ class LazyAdam(torch.optim.Adam):
         rate, eps, (beta1, beta2) = group["lr"], group["eps"], group["betas"]
         if table.device.type == "cpu":
             arrays = [tensor.detach().numpy() for tensor in (table, gradient, steps, mean, square)]
-            in_threads(lambda start, stop: _move_rows(*arrays, rate, beta1, beta2, eps, start, stop), len(table))
+            for_each_share(lambda start, stop: _move_rows(*arrays, rate, beta1, beta2, eps, start, stop), len(table))
             return
-        move_rows(table, gradient, steps, mean, square, rate, beta1, beta2, eps)
+        move_rows_in_torch(table, gradient, steps, mean, square, rate, beta1, beta2, eps)
 
 
-def move_rows(
+def move_rows_in_torch(
     table: Tensor,
     gradient: Tensor,
     steps: Tensor,

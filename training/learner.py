@@ -12,7 +12,7 @@ from training.afterstate import Afterstates
 from training.config import TrainConfig
 from training.device import pick_device
 from training.distributed import processes
-from training.lazy_adam import LazyAdam, parameter_groups
+from training.lazy_adam import LazyAdam, param_groups_of
 from training.network import MLP, Network
 from training.opponents import SnapshotPool
 from training.run import Run
@@ -33,7 +33,7 @@ class Learner(Run):
         config: The settings.
         device: Where the network lives.
         network: The policy and value network.
-        optimizer: Adam over its weights, in the groups of `parameter_groups`.
+        optimizer: Adam over its weights, in the groups of `param_groups_of`.
         rng: The one source of chance in play and learning (evaluation has its own).
         pool: Past weights to play against.
     """
@@ -58,6 +58,6 @@ class Learner(Run):
             torch.manual_seed(config.seed)
             network = make_network(config).to(device)
             pool = SnapshotPool(lambda: make_network(config).to(device), config.snapshots)
-        optimizer = LazyAdam(parameter_groups(network), lr=config.learning_rate, eps=1e-5, fused=True)
+        optimizer = LazyAdam(param_groups_of(network), lr=config.learning_rate, eps=1e-5, fused=True)
         rng = np.random.default_rng(config.seed)
         return cls(config=config, device=device, network=network, optimizer=optimizer, rng=rng, pool=pool)

@@ -1,7 +1,8 @@
 """Patterns of positions: words go in, the rows of a table that each position picks come out, and sums of such rows.
 
-The patterns are the n-tuples of `rolit_env.search.ntuple`, in which only short tuples tell empty cells apart (`BASES`), so
-that tables stay small enough for a network. There they pick a weight each, here a row of a table, an embedding.
+The patterns are the n-tuples of `rolit_env.search.ntuple`, in which only short tuples tell empty cells apart
+(`PATTERN_BASES`), so that tables stay small enough for a network. There they pick a weight each, here a row of a table, an
+embedding.
 
 On the CPU numba finds rows and spreads gradients over them, in as many threads as torch has; each result is the same whatever
 their number. Elsewhere, and in exported graphs, torch does the same on tensors.
@@ -11,8 +12,7 @@ Legend: N positions, P players, L lanes, T rows of the table, M positions whose 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -41,8 +41,9 @@ from rolit_env.search.ntuple import (
 )
 from rolit_env.search.safe import safe_balls
 from rolit_env.torch_batch import GEOMETRIES, popcount
+from training.threads import for_each, for_each_share
 
-BASES = (0, 6, 6, 6, 6, 6, 4, 3, 3, 3, 3)
+PATTERN_BASES = (0, 6, 6, 6, 6, 6, 4, 3, 3, 3, 3)
 """How many contents a cell of a pattern may have, by the number of its cells."""
 
 
@@ -52,21 +53,21 @@ Floats = npt.NDArray[np.float32]
 @cache
 def patterns(size: int) -> TupleSet:
     """Return the patterns on a board of this size."""
-    return tuple_set(TUPLES[size], size, BASES)
+    return tuple_set(TUPLES[size], size, PATTERN_BASES)
 
 
 @cache
 def shared_rows(size: int) -> npt.NDArray[np.int32]:
     """Return which row of the table each row of the patterns is, int32 [T]: contents and their mirror image share one."""
-    twins = mirror_twins(TUPLES[size], size, BASES)
+    twins = mirror_twins(TUPLES[size], size, PATTERN_BASES)
     return np.minimum(np.arange(len(twins)), twins).astype(np.int32)
 
 
-def after_turns(words: Tensor, size: int, players: int) -> tuple[Tensor, Tensor, Tensor]:
+def afterstate_rows(words: Tensor, size: int, players: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return every legal turn of each position, and the rows that the positions after them pick, as its mover sees them.
 
     Args:
-        words: Positions, int64 [N, 5], on the CPU.
+        words: Positions, int64 [N, 5], on the CPU; the fifth word must hold just the legal cells.
         size: Side of the board.
         players: Number of players.
 
@@ -83,11 +84,11 @@ def after_turns(words: Tensor, size: int, players: int) -> tuple[Tensor, Tensor,
         scratch = make_scratch(players)
         _find_after_turns(view, size, players, tuples, shared, scratch, first, start, stop, cells, rows)
 
-    in_threads(find, len(view))
+    for_each_share(find, len(view))
     return torch.from_numpy(np.repeat(np.arange(len(view)), counts)), torch.from_numpy(cells), torch.from_numpy(rows)
 
 
-def as_they_are(words: Tensor, size: int, players: int) -> Tensor:
+def position_rows(words: Tensor, size: int, players: int) -> Tensor:
     """Return the rows of positions, int64 [N, 5], for each seat from the mover on, int32 [N · P, L].
 
     With two players only those of the seat that has just moved, int32 [N, L].
@@ -100,7 +101,7 @@ def as_they_are(words: Tensor, size: int, players: int) -> Tensor:
     def find(start: int, stop: int) -> None:
         _find_positions(view, size, seats, tuples, shared, make_scratch(players), start, stop, rows)
 
-    in_threads(find, len(view))
+    for_each_share(find, len(view))
     return torch.from_numpy(rows)
 
 
@@ -118,12 +119,14 @@ class RowSums(torch.autograd.Function):
         """Give each row the gradients of the sums that it is in; torch would sort them all first."""
         by_table = torch.zeros(ctx.shape)
         arrays = ctx.rows.numpy(), by_sums.contiguous().numpy(), by_table.numpy()
-        list(_pool().map(lambda lanes: _spread(*lanes, *arrays), _tables_of_threads(ctx.tuples)))
+        for_each(lambda first, last: _spread(first, last, *arrays), _tables_of_threads(ctx.tuples))
         return by_table, None, None
 
 
-def rows_anywhere(view: Tensor, positions: Tensor, cells: Tensor, size: int, players: int) -> tuple[Tensor, Tensor]:
-    """Return the rows after turns and those of positions, int64 [M, L] and [N · P, L], as the functions above, in torch alone.
+def rows_in_torch(view: Tensor, positions: Tensor, cells: Tensor, size: int, players: int) -> tuple[Tensor, Tensor]:
+    """Return what the two functions above do, in torch alone: int64 [M, L], and [N · P, L] or, with two players, [N, L].
+
+    Multiplies float32 matrices whose products must be exact, so leave torch's matmul precision at "highest" (no TF32).
 
     Args:
         view: Positions, int64 [N, 4], on any device.
@@ -167,7 +170,7 @@ def _rows(pairs: Tensor, occupied: Tensor, size: int) -> Tensor:
     offsets = patterns(size).offsets[: patterns(size).lanes]
     arrays = *_digits(size), offsets, shared_rows(size)
     first, digits, begins, shared = (torch.from_numpy(array).to(pairs.device) for array in arrays)
-    # Whole numbers below 2^16, so float32 is exact.
+    # Whole numbers below 2^16, so float32 is exact (and TF32 is not).
     numbers = planes.flatten(1).float() @ digits + first
     return shared[torch.cat([torch.stack(features, dim=1), numbers.long()], dim=1) + begins].long()
 
@@ -190,21 +193,6 @@ def _digits(size: int) -> tuple[Floats, Floats]:
     )
     digits = np.concatenate([own, 2 * own, -mine, -theirs])
     return tuples.first[used].astype(np.float32), digits
-
-
-def in_threads(work: Callable[[int, int], None], count: int) -> None:
-    """Do `work(start, stop)` for shares of so many things."""
-    threads = min(torch.get_num_threads(), 1 + count // 64)
-    edges = [count * thread // threads for thread in range(threads + 1)]
-    if threads == 1:
-        work(*edges)
-    else:
-        list(_pool().map(work, edges[:-1], edges[1:]))
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(torch.get_num_threads())
 
 
 def _tables_of_threads(tuples: TupleSet) -> Iterator[tuple[int, int]]:

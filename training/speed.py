@@ -31,6 +31,7 @@ from torch.distributions import Categorical
 
 from rolit_env import GameBatch
 from rolit_env.bench.machine import describe
+from rolit_env.errors import ConfigError
 from rolit_env.files import replacing
 from rolit_env.torch_batch import TorchBatch
 from training import distributed, ppo, rollout
@@ -230,8 +231,9 @@ def profile(config: TrainConfig, repeats: int) -> dict[str, list[float]]:
     """Return seconds by phase and activity, one figure for each of some iterations of the learner."""
     learner = Learner.fresh(config)
     watch = Stopwatch(learner.device)
+    unpacking = [(f"{NETWORK}, unpacking words", learner.network, "unpack")] if isinstance(learner.network, MLP) else []
     activities = (
-        (f"{NETWORK}, unpacking words", learner.network, "unpack"),
+        *unpacking,
         (f"{NETWORK}, forward", learner.network, "forward"),
         (f"{NETWORK}, backward", torch.autograd, "backward"),
         ("words of positions", rollout, "position_words"),
@@ -348,6 +350,10 @@ def _run(argv: list[str] | None) -> int:
     options = parser().parse_args(argv).as_dict()
     only, repeats, path, _ = (options.pop(name) for name in ("only", "repeats", "json", "config"))
     config = TrainConfig.from_dict(options)
+    if config.network != "mlp" and "tricks" in only:
+        raise ConfigError(
+            f"the tricks are the MLP's, not those of network={config.network}; allowed is --only learner profile"
+        )
     first = distributed.rank() == 0
     tables, progress = (Console(quiet=not first), Console(quiet=not first, stderr=True, highlight=False, soft_wrap=True))
     report: dict[str, Any] = {

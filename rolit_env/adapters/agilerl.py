@@ -26,7 +26,8 @@ class RolitAgileEnv(VectorWrapper):
     """Many rounds in lockstep with one learner, each with a seat of its own and agents in the others.
 
     Observations are the planes as rows, float32 [B, 4·n·n], and every info has `action_mask`, int8 [B, A]: there AgileRL's
-    rollouts, tests and evolution look for masks, and nowhere else. The step that ends a round starts the next one.
+    rollouts, tests and evolution look for masks, and nowhere else. The step that ends a round starts the next one; `final_obs`
+    in its info stays as the environment has it, because nobody there reads it.
 
     AgileRL keeps masks for learning. But make its PPO with `rollout_buffer_config={"use_gae": False}`: its rollouts note the
     end of a round at its last turn, its advantage estimator looks for it one turn later, and so would keep the result of each

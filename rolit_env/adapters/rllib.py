@@ -226,8 +226,9 @@ class SnapshotCallback(RLlibCallback):  # type: ignore[misc]
     past self, where 0 is as good as they were.
 
     Args:
-        snapshots: Modules that hold past selves. They begin as they were made, which is to say at random.
-        every: Iterations after which the oldest of them becomes what the learner is then.
+        snapshots: Modules that hold past selves. They begin as they were made, which is to say at random, and the last of
+            several stays that way: a learner that meets good play alone forgets how to beat bad play.
+        every: Iterations after which the oldest of the others becomes what the learner is then.
     """
 
     def __init__(self, snapshots: int, every: int = 10) -> None:
@@ -239,7 +240,7 @@ class SnapshotCallback(RLlibCallback):  # type: ignore[misc]
         """Take a snapshot when its time has come."""
         number, rest = divmod(algorithm.iteration, self.every)
         if not rest and self.names:
-            name = self.names[(number - 1) % len(self.names)]
+            name = self.names[(number - 1) % max(1, len(self.names) - 1)]
             state = {"rl_module": {name: algorithm.get_module(MAIN).get_state()}}
             algorithm.learner_group.set_state({"learner": state})  # for checkpoints
             # `Algorithm.set_state` would not do: it sends weights that runners take for those that they got after learning.

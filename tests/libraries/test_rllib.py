@@ -261,7 +261,7 @@ def test_the_example_learns_from_all_results(size, players):
     algorithm.stop()
 
 
-def test_snapshots_take_turns_in_becoming_what_the_learner_is():
+def test_snapshots_but_the_last_take_turns_in_becoming_what_the_learner_is():
     config = small(4, 2).callbacks(partial(SnapshotCallback, example.SNAPSHOTS, every=2))
     algorithm = config.build_algo()
 
@@ -276,10 +276,12 @@ def test_snapshots_take_turns_in_becoming_what_the_learner_is():
     taken = [[next((at for at, main in enumerate(mains) if (main == slot).all()), None) for slot in slots] for slots in past]
     assert taken[0] == [None, None, None, None]
     assert taken[1] == taken[2] == [1, None, None, None]
-    assert taken[8] == [1, 3, 5, 7]
-    assert taken[9] == [9, 3, 5, 7]
+    assert taken[5] == [1, 3, 5, None]
+    assert taken[8] == [7, 3, 5, None]
+    assert taken[9] == [7, 9, 5, None]
+    assert all((slots[3] == past[0][3]).all() for slots in past)  # as it was made
     learner = algorithm.learner_group.get_state(components="learner/rl_module")["learner"]["rl_module"]
-    assert (learner["past_0"]["network.logits.weight"] == mains[9]).all()
+    assert (learner["past_1"]["network.logits.weight"] == mains[9]).all()
     assert "return_against_past" in algorithm.train()["env_runners"]
     algorithm.stop()
 
