@@ -62,7 +62,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[PPO, int]
         _, *now = collect_rollouts(learner, env, turns, **last)
         learner.learn()
         updates += 1
-        if time.monotonic() >= end:
+        if not time.monotonic() < end:  # nan ends at once too
             return learner, updates * turns * GAMES
         if updates % 10 == 0:
             print(f"{updates * turns * GAMES:>12,} turns, mean payoff {np.mean(learner.scores):+.2f}", flush=True)

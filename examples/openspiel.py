@@ -88,7 +88,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> PPO:
             time_steps, rewards, done, _ = env.step(answers, reset_if_done=True)
             learner.post_step(rewards, done)
         learner.learn(time_steps)
-        if time.monotonic() >= end:
+        if not time.monotonic() < end:  # nan ends at once too
             return learner
         if learner.updates_done % 10 == 0:
             payoff = learner.rewards[learner.dones.bool()].mean()

@@ -79,7 +79,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[PPO, int]
     while True:
         trainer.train()
         updates += 1
-        if time.monotonic() >= end:
+        if not time.monotonic() < end:  # nan ends at once too
             return learner, updates * turns * GAMES
         if updates % 10 == 0:
             rewards, ended = (learner.memory.get_tensor_by_name(name) for name in ("rewards", "terminated"))

@@ -89,7 +89,7 @@ def train(size: int, players: int, seconds: float, seed: int, dqn: bool = False)
                 learner.update(buffer, batch_size=BATCH, repeat=2)
                 collector.reset_buffer(keep_statistics=True)
         updates += 1
-        if time.monotonic() >= end:
+        if not time.monotonic() < end:  # nan ends at once too
             return network, collector.collect_step
         if updates % 10 == 0:
             print(f"{collector.collect_step:>12,} turns, mean payoff {played.returns.mean():+.2f}", flush=True)

@@ -92,7 +92,7 @@ def train(size: int, players: int, seconds: float, seed: int) -> tuple[Network, 
                 (losses["loss_objective"] + losses["loss_entropy"] + losses["loss_critic"]).backward()
                 nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
                 optimizer.step()
-        if time.monotonic() >= end:
+        if not time.monotonic() < end:  # nan ends at once too
             break
         if update % 10 == 0:
             payoff = batch["next", "reward"][batch["next", "done"]].mean()

@@ -28,7 +28,7 @@ def pick_device(config: TrainConfig) -> torch.device:
 
 
 def autocast(config: TrainConfig, device: torch.device) -> torch.autocast:
-    """Return the context in which the network runs: bfloat16 where it is large and the settings and the device want it."""
+    """Return the context in which the network runs: bfloat16 for an MLP, where the settings and the device want it."""
     wanted = config.bfloat16 == "always" or (config.bfloat16 == "auto" and computes_bfloat16(device))
     enabled = wanted and config.network == "mlp"
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)

@@ -82,7 +82,7 @@ def afterstate_rows(words: Tensor, size: int, players: int) -> tuple[Tensor, Ten
 
     def find(start: int, stop: int) -> None:
         scratch = make_scratch(players)
-        _find_after_turns(view, size, players, tuples, shared, scratch, first, start, stop, cells, rows)
+        _find_afterstates(view, size, players, tuples, shared, scratch, first, start, stop, cells, rows)
 
     for_each_share(find, len(view))
     return torch.from_numpy(np.repeat(np.arange(len(view)), counts)), torch.from_numpy(cells), torch.from_numpy(rows)
@@ -204,7 +204,7 @@ def _tables_of_threads(tuples: TupleSet) -> Iterator[tuple[int, int]]:
 
 
 @lean_kernel
-def _find_after_turns(
+def _find_afterstates(
     words: Any,
     size: int,
     players: int,

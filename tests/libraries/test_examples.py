@@ -21,10 +21,11 @@ def case(request):
     return importlib.import_module(f"examples.{name}"), more, library
 
 
-def test_it_ends_with_a_file_that_plays_as_well(case, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("seconds", ["0", "nan"])
+def test_it_ends_with_a_file_that_plays_as_well(case, seconds, tmp_path, monkeypatch, capsys):
     example, more, library = case
     monkeypatch.setattr(example, "GAMES", 64)
-    arguments = ["--size", "4", "--seconds", "0", "--seed", "1", "--out", str(tmp_path / "policy.onnx")]
+    arguments = ["--size", "4", "--seconds", seconds, "--seed", "1", "--out", str(tmp_path / "policy.onnx")]
     assert example.main(arguments + more) == 0
     inside, outside = (line.partition(" against random: ") for line in capsys.readouterr().out.splitlines())
     assert outside[0] == str(tmp_path / "policy.onnx")
