@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
 from rolit_env import GameBatch, make_agent, play_rounds
-from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
+from rolit_env.agents.ntuple import NTupleAgent, NTuples
 from rolit_env.bits import popcount
 from rolit_env.errors import CheckpointError, ConfigError, ModelFileError, OptionError, OutputError, VariantError
 from rolit_env.kernel import kernel
@@ -30,6 +30,7 @@ from rolit_env.search.ntuple import (
     placements,
     tuple_set,
 )
+from rolit_env.search.patterns import TUPLES
 from rolit_env.search.position import geometry_of
 from rolit_env.search.safe import safe_balls
 from rolit_env.search.small_board import small_board

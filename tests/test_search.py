@@ -12,7 +12,7 @@ import pytest
 
 from rolit_env import rules
 from rolit_env.agents import SearchAgent, SearchResult, make_agent
-from rolit_env.agents.ntuple import TUPLES, NTuples
+from rolit_env.agents.ntuple import NTuples
 from rolit_env.agents.search import AlphaBetaAgent
 from rolit_env.batch import GameBatch
 from rolit_env.bits import Words
@@ -21,6 +21,7 @@ from rolit_env.kernel import kernel
 from rolit_env.rules import word_geometry
 from rolit_env.search import alphabeta
 from rolit_env.search.evaluation import SHARE, column_names, hand_made, pair_value, seat_counts, seat_values
+from rolit_env.search.patterns import TUPLES
 from rolit_env.search.weights import WEIGHTS
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants, variant

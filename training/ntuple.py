@@ -20,11 +20,12 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from rolit_env.agents.ntuple import TUPLES, NTupleAgent, NTuples
+from rolit_env.agents.ntuple import NTupleAgent, NTuples
 from rolit_env.bits import Words
 from rolit_env.errors import CheckpointError, OutputError, RolitError
 from rolit_env.files import replacing
 from rolit_env.search.ntuple import mirror_twins, tuple_set
+from rolit_env.search.patterns import TUPLES
 from rolit_env.variant import COLORS
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import RunConfig
@@ -42,7 +43,7 @@ class NTupleConfig(RunConfig):
 
     Attributes:
         tuples: The tuples, each written as its cells, such as "a1 b1 c1 d1"; each lies on the board in all eight symmetries.
-            None given: those of `rolit_env.agents.ntuple.TUPLES`.
+            None given: those of `rolit_env.search.patterns.TUPLES`.
         phases: Parts of the round, equally long, that have tables of their own.
         workers: Threads, each learning on a copy of the tables; more of them, or fewer, give another run.
         rounds: Rounds of each worker before what they learnt is put together.

@@ -1,8 +1,6 @@
 """Patterns of positions: words go in, the rows of a table that each position picks come out, and sums of such rows.
 
-The patterns are the n-tuples of `rolit_env.search.ntuple`, in which only short tuples tell empty cells apart
-(`PATTERN_BASES`), so that tables stay small enough for a network. There they pick a weight each, here a row of a table, an
-embedding.
+The patterns are those of `rolit_env.search.patterns`.
 
 On the CPU numba finds rows and spreads gradients over them, in as many threads as torch has; each result is the same whatever
 their number. Elsewhere, and in exported graphs, torch does the same on tensors.
@@ -23,7 +21,6 @@ from numba import int64, uint64
 from torch import Tensor, nn
 
 from rolit_env import rules
-from rolit_env.agents.ntuple import TUPLES
 from rolit_env.kernel import lean_kernel
 from rolit_env.search.children import seat_children
 from rolit_env.search.ntuple import (
@@ -35,32 +32,14 @@ from rolit_env.search.ntuple import (
     child_numbers,
     find_position,
     make_scratch,
-    mirror_twins,
     prepare,
-    tuple_set,
 )
+from rolit_env.search.patterns import patterns, shared_rows
 from rolit_env.search.safe import safe_balls
 from rolit_env.torch_batch import GEOMETRIES, popcount
 from training.threads import for_each, for_each_share
 
-PATTERN_BASES = (0, 6, 6, 6, 6, 6, 4, 3, 3, 3, 3)
-"""How many contents a cell of a pattern may have, by the number of its cells."""
-
-
 Floats = npt.NDArray[np.float32]
-
-
-@cache
-def patterns(size: int) -> TupleSet:
-    """Return the patterns on a board of this size."""
-    return tuple_set(TUPLES[size], size, PATTERN_BASES)
-
-
-@cache
-def shared_rows(size: int) -> npt.NDArray[np.int32]:
-    """Return which row of the table each row of the patterns is, int32 [T]: contents and their mirror image share one."""
-    twins = mirror_twins(TUPLES[size], size, PATTERN_BASES)
-    return np.minimum(np.arange(len(twins)), twins).astype(np.int32)
 
 
 def afterstate_rows(words: Tensor, size: int, players: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -22,47 +22,6 @@ from rolit_env.variant import Variant, variant
 
 FORMAT = "rolit-ntuple-4"
 
-TUPLES = {
-    8: (
-        "a1 b1 c1 d1 e1 f1 g1 h1",
-        "a2 b2 c2 d2 e2 f2 g2 h2",
-        "a3 b3 c3 d3 e3 f3 g3 h3",
-        "a4 b4 c4 d4 e4 f4 g4 h4",
-        "a1 b2 c3 d4 e5 f6 g7 h8",
-        "b1 c2 d3 e4 f5 g6 h7",
-        "c1 d2 e3 f4 g5 h6",
-        "d1 e2 f3 g4 h5",
-        "a1 b1 c1 a2 b2 a3",
-        "a1 b1 c1 a2 b2 c2",
-        "b1 c1 d1 b2 c2 d2",
-        "c1 d1 e1 c2 d2 e2",
-        "d1 e1 d2 e2 d3 e3",
-        "b2 c2 d2 b3 c3 d3",
-        "c2 d2 e2 c3 d3 e3",
-        "c3 d3 e3 c4 d4 e4",
-    ),
-    6: (
-        "a1 b1 c1 d1 e1 f1 b2 e2",
-        "a2 b2 c2 d2 e2 f2",
-        "a3 b3 c3 d3 e3 f3",
-        "a1 b2 c3 d4 e5 f6",
-        "b1 c2 d3 e4 f5",
-        "c1 d2 e3 f4",
-        "a1 b1 c1 a2 b2 a3",
-        "a1 b1 c1 a2 b2 c2",
-        "b1 c1 d1 b2 c2 d2",
-        "b2 c2 d2 b3 c3 d3",
-        "c1 d1 c2 d2 c3 d3",
-    ),
-    4: (
-        "a1 b1 c1 d1 a2 b2 c2 d2",
-        "a1 b1 c1 a2 b2 c2 a3 b3 c3",
-        "a1 b1 c1 d1 a2 b2 c2 d2 a3 b3",
-        "a1 b2 c3 d4 b1 c2 d3",
-    ),
-}
-"""The tuples for each size where none are given: edges with their neighbours, lines, diagonals, corners and blocks."""
-
 
 @dataclass(frozen=True)
 class NTuples:
