@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from rolit_env import cli, make_agent, play_rounds
-from rolit_env.variant import all_variants
 from training import export as export_module
 from training import speed
 from training import train as train_module
@@ -116,9 +115,3 @@ def test_released_files_play_as_their_cards_say(path):
         played = play_rounds([agent, make_agent(name)], 400, size=size, players=players, seed=1)
         allowed = 1.7 * (played.interval[0] + result["interval"][0])  # 3.3 standard errors of both
         assert abs(played.win_share[0] - result["win_share"][0]) < allowed + 0.01, name
-
-
-def test_there_are_tables_for_every_variant():
-    assert {path.stem for path in RELEASED if path.suffix == ".safetensors"} == {
-        f"{chosen.name}-ntuple" for chosen in all_variants()
-    }

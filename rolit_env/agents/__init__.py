@@ -1,4 +1,4 @@
-"""Agents from descriptions: `make_agent("greedy")`, `make_agent("models/8x8-2p.onnx:temperature=1")`."""
+"""Agents from descriptions: `make_agent("greedy")`, `make_agent("8x8-2p:temperature=1")`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import GreedyAgent, PositionalAgent, RandomAgent
 from rolit_env.agents.search import AlphaBetaAgent, BestReplyAgent, MaxNAgent, ParanoidAgent, SearchAgent, SearchResult
 from rolit_env.errors import AgentError, RolitError
+from rolit_env.released import released_files, released_names
 
 __all__ = [
     "AGENTS",
@@ -56,9 +57,10 @@ def make_agent(description: str) -> Agent:
     """Build an agent from `name` or `name:option=value,option=value`.
 
     Args:
-        description: A key of `AGENTS`, or the path of an exported policy (`FILE.onnx`) or of n-tuple tables
-            (`ntuple:FILE.safetensors`), or code of your own (`package.module:factory`: a class or function that makes an
-            `Agent`, found as Python finds modules, and then in the current folder), with options or without.
+        description: A key of `AGENTS`, or the name of a released model (`8x8-2p`), or the path of an exported policy
+            (`FILE.onnx`) or of n-tuple tables (`ntuple:FILE.safetensors`), or code of your own (`package.module:factory`: a
+            class or function that makes an `Agent`, found as Python finds modules, and then in the current folder), with
+            options or without.
 
     Raises:
         AgentError: for an unknown name or option, or a value of the wrong type; the sentence lists what is known. Also for
@@ -68,14 +70,20 @@ def make_agent(description: str) -> Agent:
     name, _, text = description.partition(":")
     if name in AGENTS:  # first, because the value of an option may be a policy's path
         return AGENTS[name](**_parse_options(AGENTS[name], name, text))
+    released = released_files().get(name)
+    if released:
+        kind = FILES[released.suffix]
+        return kind(name, **_parse_options(kind, name, text, given=("path",)))
     # The last ending that ends the text or a colon follows: a path may hold colons, and the ending more than once.
     file = re.fullmatch(rf"(?:ntuple:)?(.+({'|'.join(map(re.escape, FILES))}))(?::(.*))?", description)
     if not file:
         code = re.fullmatch(r"([^\W\d]\w*(?:\.\w+)*):([^\W\d]\w*)(?::(.*))?", description)
         if code:
             return _make_own(*code.groups(default=""))
-        known = f"{', '.join(AGENTS)}, paths that end in {' or '.join(FILES)}, and package.module:factory for code of your own"
-        raise AgentError(f"there is no agent {name!r}; known are {known}")
+        raise AgentError(
+            f"there is no agent {name!r}; known are {', '.join(AGENTS)}, the released models {released_names()}, paths that "
+            f"end in {' or '.join(FILES)}, and package.module:factory for code of your own"
+        )
     path, ending, text = file.groups(default="")
     return FILES[ending](path, **_parse_options(FILES[ending], path, text, given=("path",)))
 

@@ -16,6 +16,7 @@ from rolit_env.agents.base import Agent
 from rolit_env.agents.card import card_variant, check_sum, read_card
 from rolit_env.batch import GameBatch
 from rolit_env.errors import ModelFileError, OutputError, VariantError
+from rolit_env.released import file_of, released_names
 from rolit_env.search.evaluation import Evaluation, learnt
 from rolit_env.search.ntuple import TupleSet, choose_best, make_scratch, tuple_set
 from rolit_env.variant import Variant, variant
@@ -105,10 +106,14 @@ class NTuples:
         return loaded
 
 
-def load_released(path: Path) -> tuple[dict[str, Any], NTuples]:
-    """Return the card and the tables of a file that has one. Raises `ModelFileError` when they don't fit each other."""
+def load_released(given: str | Path) -> tuple[dict[str, Any], NTuples]:
+    """Return the card and the tables of a file that has one, or of a released one's name.
+
+    Raises `ModelFileError` when they don't fit each other.
+    """
+    path = file_of(given, ".safetensors")
     if not path.is_file():
-        raise ModelFileError(f"there is no file of n-tuple tables {path}")
+        raise ModelFileError(f"there is no file of n-tuple tables {path}; released ones are {released_names('.safetensors')}")
     card, ntuples = read_card(path), NTuples.load(path)
     if card_variant(card, path) != ntuples.variant:
         raise ModelFileError(f"{path} holds tables for {ntuples.variant.name}, and its card says otherwise")
@@ -120,16 +125,17 @@ class NTupleAgent(Agent):
     """Plays the turn after which its tables promise most, looking no further.
 
     Args:
-        path: The `.safetensors` file; its card lies beside it under the same name with the ending `.json`.
+        path: The `.safetensors` file, whose card lies beside it under the same name with the ending `.json`, or a released
+            one's name.
 
     Raises:
         ModelFileError: when the file or its card is missing, cut short, foreign, or they don't fit each other.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
-        self.name = f"ntuple:{self.path}"
-        self.card, self.ntuples = load_released(self.path)
+        self.path = file_of(path, ".safetensors")
+        self.name = f"ntuple:{path}" if self.path == Path(path) else str(path)
+        self.card, self.ntuples = load_released(path)
 
     @classmethod
     def of(cls, ntuples: NTuples, name: str = "ntuple") -> Self:

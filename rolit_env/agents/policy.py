@@ -13,6 +13,7 @@ from rolit_env.agents.base import Agent
 from rolit_env.agents.card import card_variant, check_sum, read_card
 from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError, ModelFileError, VariantError
+from rolit_env.released import file_of, released_names
 from rolit_env.variant import Variant
 
 OBSERVATION_VERSION = 1
@@ -23,7 +24,8 @@ class PolicyAgent(Agent):
     """Plays an exported policy.
 
     Args:
-        path: The `.onnx` file; its card lies beside it under the same name with the ending `.json`.
+        path: The `.onnx` file, whose card lies beside it under the same name with the ending `.json`, or a released one's
+            name.
         temperature: 0 plays the move with the highest logit; above 0 draws from softmax(logits / temperature).
 
     Raises:
@@ -34,11 +36,11 @@ class PolicyAgent(Agent):
     def __init__(self, path: str | Path, temperature: float = 0.0) -> None:
         if not 0 <= temperature < float("inf"):
             raise AgentError(f"temperature={temperature} does not exist; allowed are numbers from 0 up")
-        self.path = Path(path)
+        self.given, self.path = path, file_of(path, ".onnx")
         self.temperature = temperature
-        self.name = f"{self.path}:temperature={temperature:g}" if temperature else str(self.path)
+        self.name = f"{path}:temperature={temperature:g}" if temperature else str(path)
         if not self.path.is_file():
-            raise ModelFileError(f"there is no policy file {self.path}")
+            raise ModelFileError(f"there is no policy file {path}; released ones are {released_names('.onnx')}")
         self.card = read_card(self.path)
         self.variant = card_variant(self.card, self.path)
         _check_version(self.card, self.path)
@@ -48,14 +50,14 @@ class PolicyAgent(Agent):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy opens the file anew, because sessions can't be copied.
-        return type(self), (self.path, self.temperature)
+        return type(self), (self.given, self.temperature)
 
     def check_variant(self, variant: Variant) -> None:
         """Raise `VariantError` when the card names another variant."""
         if variant != self.variant:
             size, players = self.variant.size, self.variant.players
             raise VariantError(
-                f"{self.path} was trained for {self.variant.name} and can't play {variant.name}; "
+                f"{self.given} was trained for {self.variant.name} and can't play {variant.name}; "
                 f"it plays size {size} with {players} players"
             )
 

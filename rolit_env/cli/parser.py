@@ -17,12 +17,14 @@ from rolit_env import __version__
 from rolit_env.agents import AGENTS
 from rolit_env.errors import OptionError
 from rolit_env.files import replacing
+from rolit_env.released import released_names
 
 AGENT_HELP = fill(
-    f"Agents are {', '.join(AGENTS)}, or a file: a policy, FILE.onnx, or n-tuple tables, ntuple:FILE.safetensors, or code of "
-    "your own, package.module:factory. "
+    f"Agents are {', '.join(AGENTS)}; the released models {released_names()}; a file: a policy, FILE.onnx, or n-tuple tables, "
+    "ntuple:FILE.safetensors; or code of your own, package.module:factory. "
     "Options follow a colon: NAME:option=value,option=value. docs/opponents.md explains them all.",
     79,
+    break_on_hyphens=False,
 )
 
 
