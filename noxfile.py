@@ -19,7 +19,7 @@ nox.options.sessions = ["shared", "rllib", "agilerl"]
 nox.options.error_on_missing_interpreters = True
 
 TESTS = Path("tests", "libraries")
-RLLIB = [TESTS / "test_rllib.py", TESTS / "test_ray_cluster.py", TESTS / "test_supersuit.py"]
+RLLIB = [TESTS / f"test_{name}.py" for name in ("rllib", "ray_cluster", "ray_tournament", "supersuit")]
 AGILERL = [TESTS / "test_agilerl.py"]
 
 

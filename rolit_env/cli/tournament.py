@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 
 from rich.progress import TimeRemainingColumn
@@ -49,7 +51,8 @@ def run(options: argparse.Namespace) -> None:
 
 def play(settings: Settings, folder: Path, options: argparse.Namespace) -> None:
     """Play what is left with progress on stderr: a bar in a terminal, else a line at each tenth."""
-    with progress_bars("rounds", TimeRemainingColumn()) as bars:
+    # Output is for the report: Ray would print there which machine died.
+    with progress_bars("rounds", TimeRemainingColumn()) as bars, redirect_stdout(sys.stderr):
         bar = bars.add_task("playing", total=None)
         tenth = -1
 

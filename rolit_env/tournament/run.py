@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -116,9 +117,7 @@ def play_tournament(
     """
     for text in settings.agents.values():
         make_agent(text).check_variant(settings.variant)
-    if ray is not None:
-        _join(ray)
-    with locked(folder):
+    with nullcontext() if ray is None else _joined(ray), locked(folder):
         check_settings(settings, folder)
         drop_half_line(folder / RESULTS)
         drop_half_line(folder / TIMINGS)
@@ -161,19 +160,26 @@ def _play(settings: Settings, tasks: Sequence[tuple[int, int]], workers: int) ->
         ) from None
 
 
-def _join(address: str) -> None:
-    """Become part of a Ray cluster. Raises `OptionError` without Ray, or where there is no cluster."""
+@contextmanager
+def _joined(address: str) -> Iterator[None]:
+    """Be part of a Ray cluster for a while. Raises `OptionError` without Ray, or where there is no cluster."""
     try:
         import ray
     except ImportError:
         raise OptionError("playing on a Ray cluster needs Ray; install it with: pip install ray") from None
     host, _, port = address.rpartition(":")
+    joined_before = ray.is_initialized()
     try:
         if port.isdigit() and "/" not in host:
             socket.create_connection((host, int(port)), timeout=10).close()  # Ray itself asks for two minutes
         ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, logging_level="critical")
     except Exception as error:  # Ray raises what it likes
         raise OptionError(f"there is no Ray cluster at {address!r} ({error}); start one with: ray start --head") from None
+    try:
+        yield
+    finally:
+        if not joined_before:
+            ray.shutdown()
 
 
 def _play_on_cluster(settings: Settings, tasks: Sequence[tuple[int, int]]) -> Iterator[Played]:
@@ -183,11 +189,14 @@ def _play_on_cluster(settings: Settings, tasks: Sequence[tuple[int, int]]) -> It
     play = ray.remote(num_cpus=1)(_play_in)
     kept = ray.put(settings)
     waiting = (play.remote(kept, *task, Path.cwd()) for task in tasks)
-    # Enough that no core waits; more would only fill the cluster's queues.
-    pending = list(islice(waiting, 4 * max(1, int(ray.cluster_resources().get("CPU", 0)))))
-    while pending:
+    pending: list[Any] = []
+    while True:
+        # Enough that no core waits, also of machines that join; more would only fill the cluster's queues.
+        wanted = 4 * max(1, int(ray.cluster_resources().get("CPU", 0)))
+        pending += islice(waiting, max(0, wanted - len(pending)))
+        if not pending:
+            return
         ready, pending = ray.wait(pending)
-        pending += islice(waiting, len(ready))
         try:
             yield from ray.get(ready)
         except ray.exceptions.RayTaskError as error:
