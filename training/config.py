@@ -110,6 +110,8 @@ class TrainConfig(RunConfig):
         snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
         snapshot_every: Iterations between two snapshots.
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
+        teacher: An agent whose moves are imitated before the learner goes on by itself, such as 8x8-2p-ntuple; none if empty.
+        taught_share: The part of the budget in which they are.
         bfloat16: Run the MLP in bfloat16: auto (where the device computes with it), always or never.
         device: A torch device, or auto: a GPU where there is one.
     """
@@ -133,6 +135,8 @@ class TrainConfig(RunConfig):
     snapshot_share: float = 0.0
     snapshot_every: int = 25
     snapshots: int = 10
+    teacher: str = ""
+    taught_share: float = 0.5
     bfloat16: Literal["auto", "always", "never"] = "auto"
     device: str = "auto"
 
@@ -153,6 +157,7 @@ class TrainConfig(RunConfig):
             ("snapshot_share", 0, 1),
             ("snapshot_every", 1, None),
             ("snapshots", 1, None),
+            ("taught_share", 0, 1),
         )
         if self.width < 8 or self.width % 8:
             raise ConfigError(f"width={self.width} does not exist; allowed are 8, 16, 24 and so on")

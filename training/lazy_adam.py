@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from numba import float32
+from numba import float32, int64
 from torch import Tensor, nn
 
 from rolit_env.kernel import lean_kernel
@@ -56,7 +60,8 @@ class LazyAdam(torch.optim.Adam):
         rate, eps, (beta1, beta2) = group["lr"], group["eps"], group["betas"]
         if table.device.type == "cpu":
             arrays = [tensor.detach().numpy() for tensor in (table, gradient, steps, mean, square)]
-            for_each_share(lambda start, stop: _move_rows(*arrays, rate, beta1, beta2, eps, start, stop), len(table))
+            grown = _grown(beta1, beta2)
+            for_each_share(lambda start, stop: _move_rows(*arrays, rate, beta1, beta2, eps, grown, start, stop), len(table))
             return
         move_rows_in_torch(table, gradient, steps, mean, square, rate, beta1, beta2, eps)
 
@@ -82,6 +87,17 @@ def move_rows_in_torch(
     table -= torch.where(met, rate * mean / (1 - beta1**count) / size, 0)
 
 
+@cache
+def _grown(beta1: float, beta2: float) -> npt.NDArray[np.float32]:
+    """Return what part of their size mean and root of squares have after so many steps, having begun as 0, float32 [·, 2].
+
+    It ends where both are 1 but for rounding: powers for each row would take longer than all the rest.
+    """
+    slower = max(beta1, beta2, 0.5)
+    steps = np.arange(1 + math.ceil(math.log(2.0**-26, slower)))[:, None]
+    return ((1 - np.array([beta1, beta2]) ** steps) ** (1, 0.5)).astype(np.float32)
+
+
 @lean_kernel
 def _move_rows(
     table: Any,
@@ -93,6 +109,7 @@ def _move_rows(
     beta1: float,
     beta2: float,
     eps: float,
+    grown: Any,
     start: int,
     stop: int,
 ) -> None:
@@ -104,11 +121,12 @@ def _move_rows(
             continue
         steps[row] += float32(1)
         # The corrections for having begun with moments of 0, put into one factor and into eps.
-        scale = float32((1 - beta2 ** steps[row]) ** 0.5)
-        pace = float32(rate / (1 - beta1 ** steps[row])) * scale
+        count = min(int64(steps[row]), grown.shape[0] - 1)
+        scale = grown[count, 1]
+        pace = float32(rate) / grown[count, 0] * scale
         least = float32(eps) * scale
         for place in range(table.shape[1]):
             given = gradient[row, place]
             mean[row, place] += float32(1 - beta1) * (given - mean[row, place])
             square[row, place] += float32(1 - beta2) * (given * given - square[row, place])
-            table[row, place] -= pace * mean[row, place] / (square[row, place] ** float32(0.5) + least)
+            table[row, place] -= pace * mean[row, place] / (math.sqrt(square[row, place]) + least)

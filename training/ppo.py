@@ -6,6 +6,7 @@ Legend: T turns of a round, B rounds, A actions, P players, N turns that are lea
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,11 @@ from training.rollout import Rollout
 
 @dataclass(frozen=True)
 class UpdateStats:
-    """Means over an iteration's gradient steps: losses, entropy, and how far the policy moved."""
+    """Means over an iteration's gradient steps: losses, entropy, and how far the policy moved.
+
+    While a teacher is imitated, `policy_loss` and `approx_kl` are the policy's cross entropy with its moves, and `clipped` is
+    the part of turns in which the policy likes another move best.
+    """
 
     policy_loss: float
     value_loss: float
@@ -90,12 +95,26 @@ def mover_first(by_seat: Tensor) -> Tensor:
 
 
 def update(
-    network: Network, optimizer: torch.optim.Optimizer, rollout: Rollout, config: TrainConfig, rng: np.random.Generator
+    network: Network,
+    optimizer: torch.optim.Optimizer,
+    rollout: Rollout,
+    config: TrainConfig,
+    rng: np.random.Generator,
+    gradients: Callable[..., tuple[Tensor, Tensor, Tensor]] | None = None,
 ) -> UpdateStats:
-    """Improve the network on one rollout with PPO's clipped objective. Raises `DivergedError` when the loss is not finite.
+    """Improve the network on one rollout. Raises `DivergedError` when the loss is not finite.
 
     Several processes share each minibatch and take the same step, the one that a single process would take.
+
+    Args:
+        network: The network, changed in place.
+        optimizer: Of its parameters.
+        rollout: What was played.
+        config: The settings.
+        rng: Draws the order of turns, and symmetries.
+        gradients: The objective's gradients: those of PPO's clipped one (`ppo_gradients`), or others of the same form.
     """
+    gradients = gradients or ppo_gradients
     device = rollout.learns.device
     learns = rollout.learns.nonzero(as_tuple=True)
     values = mover_first(rollout.values)[learns]
@@ -121,7 +140,7 @@ def update(
             minibatch = minibatch[share(size)]
             with autocast(config, device):
                 logits, predicted = network(minibatch.words)
-            by_logits, by_values, figures = ppo_gradients(logits, predicted, minibatch, size, config)
+            by_logits, by_values, figures = gradients(logits, predicted, minibatch, size, config)
             optimizer.zero_grad()
             torch.autograd.backward([logits, predicted], [by_logits, by_values])
             add_up([parameter.grad for parameter in parameters])

@@ -5,6 +5,7 @@ Legend: T turns of a round (plies), B rounds in lockstep, A actions, P players.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -32,6 +33,7 @@ class Rollout:
         values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P].
         learns: Whether the learner chose the action itself, bool [T, B]; not in random openings nor for snapshots.
         payoffs: What each seat got, float32 [B, P].
+        advice: What a teacher would have played where the learner chose, int64 [T, B]; None without a teacher.
     """
 
     words: Tensor
@@ -40,16 +42,23 @@ class Rollout:
     values: Tensor
     learns: Tensor
     payoffs: Tensor
+    advice: Tensor | None = None
 
 
 @torch.no_grad()
 def play(
-    network: Network, config: TrainConfig, rng: np.random.Generator, device: torch.device, snapshot: Network | None = None
+    network: Network,
+    config: TrainConfig,
+    rng: np.random.Generator,
+    device: torch.device,
+    snapshot: Network | None = None,
+    teacher: Callable[[GameBatch, int], Tensor] | None = None,
 ) -> Rollout:
     """Play B rounds from start to end.
 
     The learner plays every seat of most rounds. With a `snapshot`, in `config.snapshot_share` of them it plays one
     seat, each equally often, and the snapshot the others. Several processes share the rounds, and each gets all of them.
+    A `teacher` is asked for its moves of some games, int64 [B], with a seed.
     """
     # All chance is drawn at once and for all rounds: inside a round nothing has to cross to a GPU or back, and how a round
     # goes does not depend on the process that plays it.
@@ -63,8 +72,10 @@ def play(
         foreign[:, count - len(last) :] = turn % players != last % players
     chance = rng.random((plies, count), dtype=np.float32)
 
+    seeds = rng.integers(2**63, size=plies) if teacher else None
+
     mine = share(count)
-    games = place(starts[mine], device)
+    games = starts[mine] if teacher else place(starts[mine], device)  # teachers play on the CPU
     step = games.step if isinstance(games, GameBatch) else partial(games.step, check=False)  # to check, the host would wait
     learns = torch.from_numpy(~(opening | foreign)).to(device)
     opens, points = (torch.from_numpy(array[:, mine]).to(device) for array in (opening, chance))
@@ -74,6 +85,7 @@ def play(
     actions = torch.empty(plies, len(games), dtype=torch.int64, device=device)
     probs = torch.empty(plies, len(games), device=device)
     values = torch.empty(plies, len(games), players, device=device)
+    advice = torch.zeros_like(actions) if teacher else None
 
     with autocast(config, device):
         for ply in range(plies):
@@ -90,11 +102,16 @@ def play(
 
             actions[ply] = draw(played, points[ply])
             probs[ply] = policy.gather(1, actions[ply, :, None]).squeeze(1)
-            step(actions[ply])
+            if teacher:
+                asked = learns[ply, mine].cpu()
+                advice[ply, asked] = teacher(games[asked.numpy()], int(seeds[ply])).to(device)
+            step(actions[ply].cpu() if teacher else actions[ply])
 
     payoffs = torch.as_tensor(games.payoffs(config.payoff), device=device)
     words, actions, log_probs, values = (join(part, count, dim=1) for part in (words, actions, probs.log(), values))
-    return Rollout(words, actions, log_probs, values, learns, join(payoffs, count))
+    if advice is not None:
+        advice = join(advice, count, dim=1)
+    return Rollout(words, actions, log_probs, values, learns, join(payoffs, count), advice)
 
 
 def place(games: GameBatch, device: torch.device) -> GameBatch | TorchBatch:

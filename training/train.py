@@ -24,6 +24,7 @@ from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import TrainConfig
 from training.display import Display
+from training.distil import Teacher, imitate
 from training.learner import Learner
 from training.ppo import UpdateStats, update
 from training.rollout import play
@@ -39,22 +40,29 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
     """
     config, first = learner.config, distributed.rank() == 0
     clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
+    teacher = Teacher(config) if config.teacher else None
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
 
     with _reports(learner, run) as (writer, display):
         while _goes_on(learner, should_stop()):
-            # 1. Play whole rounds, the learner in every seat, a part of them against a past snapshot of itself.
+            # 1. Play whole rounds, the learner in every seat, a part of them against a past snapshot of itself. A teacher may
+            #    look on at first.
             started = time.monotonic()
-            snapshot = learner.pool.draw(learner.rng) if config.snapshot_share else None
-            rollout = play(learner.network, config, learner.rng, learner.device, snapshot)
+            taught = teacher is not None and learner.progress < config.taught_share
+            snapshot = learner.pool.draw(learner.rng) if config.snapshot_share and not taught else None
+            asked = teacher.moves if taught else None
+            rollout = play(learner.network, config, learner.rng, learner.device, snapshot, asked)
 
             # 2. Learn from them, with smaller steps as the budget runs out.
             played = time.monotonic()
             rate = config.learning_rate + learner.progress * (config.final_learning_rate - config.learning_rate)
             for group in learner.optimizer.param_groups:
                 group["lr"] = rate
-            stats = update(learner.network, learner.optimizer, rollout, config, learner.rng)
+            if taught:
+                stats = imitate(learner, rollout)
+            else:
+                stats = update(learner.network, learner.optimizer, rollout, config, learner.rng)
 
             # 3. Count, and keep a snapshot now and then.
             learnt = time.monotonic()
@@ -78,10 +86,13 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
                 _evaluate(learner, writer)
                 clock["evaluate"] += time.monotonic() - learnt
                 learner.seconds = evaluated = time.monotonic() - begun
+            moved = f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%}"
+            if taught:
+                moved = f"agrees with the teacher in {1 - stats.clipped:.0%} of turns"
             display.iteration(
                 clock,
                 f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}",
-                f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%} · explained {stats.explained_variance:.2f}",
+                f"{moved} · explained {stats.explained_variance:.2f}",
             )
     if first:
         save_checkpoint(learner, run)
@@ -121,6 +132,8 @@ def start_run(config: TrainConfig, run: Path) -> Learner:
     if distributed.rank() > 0:
         return Learner.fresh(config)
     learner = Learner.fresh(config)
+    if config.teacher:
+        Teacher(config)  # one that can't play shows now, too
     make_folder(run, FILE_NAME)
     save_checkpoint(learner, run)  # an unwritable folder shows now, not at the end
     return learner
