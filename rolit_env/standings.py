@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from rolit_env.errors import ResultsError
 from rolit_env.intervals import half_width
 from rolit_env.payoffs import win_shares
 from rolit_env.ratings import Floats, Ints, Ratings, Skills, openskill, rate
-from rolit_env.tournament import Chunk, Settings, find_lines, load_settings, read_chunks, read_timings
+from rolit_env.tournament import Chunk, Settings, chunks_at, find_lines, load_settings, open_results, read_timings
 
 BLOCKS, FEWEST = 1000, 50
 """Most blocks that openings are put in, and how many there are at least, for many groups take much memory."""
@@ -154,8 +154,13 @@ def make_standings(folder: Path) -> Standings:
     Raises `ResultsError` for a folder without results, or with damaged ones.
     """
     settings = load_settings(folder)
+    with open_results(folder) as file:
+        return _standings(folder, settings, file)
+
+
+def _standings(folder: Path, settings: Settings, file: BinaryIO) -> Standings:
     groups, names = settings.groups, settings.names
-    places = find_lines(folder, settings)
+    places = find_lines(file, settings)
     played = Counter(number for number, _ in places)
     complete = [number for number, count in played.items() if count == len(groups)]
     places = {key: place for key, place in places.items() if played[key[0]] == len(groups)}
@@ -165,7 +170,7 @@ def make_standings(folder: Path) -> Standings:
 
     tally = _Tally(settings, openings)
     first = 0
-    for number, together in groupby(read_chunks(folder, settings, places), lambda chunk: chunk.number):
+    for number, together in groupby(chunks_at(file, settings, places), lambda chunk: chunk.number):
         for chunk in together:
             tally.add(chunk, first)
         first += settings.openings_in(number)
@@ -178,7 +183,7 @@ def make_standings(folder: Path) -> Standings:
     skills = None
     if len(fixed) == 1:
         ((anchor, rating),) = fixed.items()
-        skills = openskill(_rounds(settings, read_chunks(folder, settings, places)), len(names), anchor, rating)
+        skills = openskill(_rounds(settings, chunks_at(file, settings, places)), len(names), anchor, rating)
     milliseconds, rounds_per_second = _speeds(folder, settings)
     return Standings(
         settings=settings,

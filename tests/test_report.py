@@ -20,7 +20,8 @@ from rolit_env import cli
 from rolit_env.report import page, screen, write_reports
 from rolit_env.report.words import interval
 from rolit_env.standings import make_standings
-from rolit_env.tournament import Settings, play_tournament, read_config
+from rolit_env.tournament import Settings, find_lines, load_settings, play_tournament, read_config
+from rolit_env.tournament.folder import sort_lines
 from tests.commands import refused
 
 ODD = 'a <b> & "c"'
@@ -207,6 +208,24 @@ def test_the_command_makes_it_again_from_the_rounds(folder: Path, capsys: pytest
     assert capsys.readouterr().out == first
     assert {path: path.read_bytes() for path in folder.glob("report.*")} == files
     assert len(files) == 3
+
+
+def test_a_tournament_that_ends_meanwhile_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the end lines are put in order, in a new file: what was found in the old one is read from the old one."""
+    play_tournament(Settings({"a": "random", "b": "greedy", "c": "positional"}, 30, size=4, openings_at_once=4), tmp_path)
+    results, expected = tmp_path / "results.jsonl", make_standings(tmp_path).to_dict()
+    lines = results.read_bytes().splitlines(keepends=True)
+
+    def find_and_end(*arguments: Any) -> Any:
+        places = find_lines(*arguments)
+        sort_lines(tmp_path, load_settings(tmp_path))
+        return places
+
+    monkeypatch.setattr("rolit_env.standings.find_lines", find_and_end)
+    for order in (lines[::-1], [*lines[1:], lines[0]]):
+        results.write_bytes(b"".join(order))
+        assert make_standings(tmp_path).to_dict() == expected
+        assert results.read_bytes() == b"".join(lines)
 
 
 def test_what_is_no_tournament_is_refused_in_one_line(

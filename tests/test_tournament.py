@@ -23,7 +23,10 @@ from rolit_env.record import RoundRecord, read_records
 from rolit_env.standings import make_standings
 from rolit_env.tournament import (
     Settings,
+    chunks_at,
+    find_lines,
     load_settings,
+    open_results,
     play_chunk,
     play_tournament,
     read_chunks,
@@ -205,6 +208,19 @@ def test_a_tournament_that_is_killed_five_times_ends_the_same(tmp_path: Path, wo
     again = Settings(agents, 300, size=4, openings_at_once=2)
     assert played(again, results.parent, workers=workers, progress=lambda *counts: told.append(counts)) == undisturbed
     assert told[0] == (there * 4, 1800)  # what had been played was not played again
+
+
+def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+    first, second, *_ = played(QUICK, tmp_path).splitlines(keepends=True)
+    for cut in (1, len(second) - 1):
+        appearing: Any = [first, second[:cut], second[cut:]]  # a file's lines when its end is written while they are read
+        assert find_lines(appearing, QUICK) == {(0, 0): 0}
+
+
+def test_a_file_that_was_changed_in_place_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    played(QUICK, tmp_path)
+    with open_results(tmp_path) as file, pytest.raises(ResultsError, match="was changed while it was read"):
+        next(chunks_at(file, QUICK, {(0, 0): 7}))
 
 
 def test_a_half_written_last_line_is_played_again_wherever_it_was_cut(tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ and a tournament is nothing but a list of chunks: whoever plays them, in whateve
 
 from __future__ import annotations
 
-from rolit_env.tournament.folder import RECORDS, Chunk, find_lines, load_settings, read_chunks, read_timings
+from rolit_env.tournament.folder import (
+    RECORDS,
+    Chunk,
+    chunks_at,
+    find_lines,
+    load_settings,
+    open_results,
+    read_chunks,
+    read_timings,
+)
 from rolit_env.tournament.run import play_chunk, play_tournament
 from rolit_env.tournament.settings import Settings, make_settings, read_config
 
@@ -15,9 +24,11 @@ __all__ = [
     "RECORDS",
     "Chunk",
     "Settings",
+    "chunks_at",
     "find_lines",
     "load_settings",
     "make_settings",
+    "open_results",
     "play_chunk",
     "play_tournament",
     "read_chunks",

@@ -13,9 +13,10 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, asdict, dataclass, fields
+from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -106,27 +107,52 @@ def load_settings(folder: Path) -> Settings:
         raise ResultsError(f"{folder} holds no tournament: {error}") from None
 
 
-def read_chunks(folder: Path, settings: Settings, places: dict[tuple[int, int], int] | None = None) -> Iterator[Chunk]:
+def read_chunks(folder: Path, settings: Settings) -> Iterator[Chunk]:
     """Yield the chunks of a folder in order, first all groups of the first one, and leave the folder as it is.
-
-    Args:
-        folder: Where they are.
-        settings: What was played.
-        places: What `find_lines` returned for it, or some of that; None to look.
 
     Raises `ResultsError` for a line that is damaged, unless it is the last one and only half there.
     """
-    if places is None:
-        places = find_lines(folder, settings)
-    if not places:
-        return
-    with (folder / RESULTS).open("rb") as file:
-        for key in sorted(places):
-            file.seek(places[key])
-            try:
-                yield Chunk.from_line(file.readline().rstrip(b"\n"), settings)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise ResultsError(f"{folder / RESULTS} was changed while it was read ({error}); try again") from None
+    with open_results(folder) as file:
+        yield from chunks_at(file, settings, find_lines(file, settings))
+
+
+@contextmanager
+def open_results(folder: Path) -> Iterator[BinaryIO]:
+    """Yield the results, if there are any.
+
+    In what was opened lines stay where they are, also when the tournament ends meanwhile and a file with its lines in order
+    takes the name.
+    """
+    try:
+        file: BinaryIO = (folder / RESULTS).open("rb")
+    except FileNotFoundError:
+        file = BytesIO()
+    with file:
+        yield file
+
+
+def find_lines(file: BinaryIO, settings: Settings) -> dict[tuple[int, int], int]:
+    """Return where the line of each chunk and group begins, after a look at all of them. Raises as `read_chunks` does."""
+    places: dict[tuple[int, int], int] = {}
+    for at, place, line in _whole_lines(file):
+        try:
+            chunk = Chunk.from_line(line, settings)
+            if (chunk.number, chunk.group) in places:
+                raise ValueError("it is there twice")
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            raise ResultsError(f"line {at} of {file.name} is damaged ({error}); take it out and it is played again") from None
+        places[chunk.number, chunk.group] = place
+    return places
+
+
+def chunks_at(file: BinaryIO, settings: Settings, places: Mapping[tuple[int, int], int]) -> Iterator[Chunk]:
+    """Yield in order the chunks whose lines begin where `find_lines` said. Raises `ResultsError` where that has changed."""
+    for key in sorted(places):
+        file.seek(places[key])
+        try:
+            yield Chunk.from_line(file.readline().rstrip(b"\n"), settings)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ResultsError(f"{file.name} was changed while it was read ({error}); try again") from None
 
 
 def read_timings(folder: Path, settings: Settings) -> Iterator[dict[str, Any]]:
@@ -146,30 +172,13 @@ def read_timings(folder: Path, settings: Settings) -> Iterator[dict[str, Any]]:
                 yield timing
 
 
-def find_lines(folder: Path, settings: Settings) -> dict[tuple[int, int], int]:
-    """Return where the line of each chunk and group begins, after a look at all of them."""
-    places: dict[tuple[int, int], int] = {}
-    path = folder / RESULTS
-    if not path.exists():
-        return places
-    with path.open("rb") as file:
-        for at, place, line in _whole_lines(file):
-            try:
-                chunk = Chunk.from_line(line, settings)
-                if (chunk.number, chunk.group) in places:
-                    raise ValueError("it is there twice")
-            except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-                raise ResultsError(f"line {at} of {path} is damaged ({error}); take it out and it is played again") from None
-            places[chunk.number, chunk.group] = place
-    return places
-
-
 def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, place and content of all lines that end."""
+    """Yield number, place and content of all lines that end; behind one that does not, what is being written may appear."""
     place = 0
     for at, line in enumerate(file, 1):
-        if line.endswith(b"\n"):
-            yield at, place, line[:-1]
+        if not line.endswith(b"\n"):
+            return
+        yield at, place, line[:-1]
         place += len(line)
 
 
@@ -182,10 +191,11 @@ def drop_half_line(path: Path) -> None:
 
 def sort_lines(folder: Path, settings: Settings) -> None:
     """Put the lines of finished results in order, so that the file doesn't tell who played when."""
-    places = find_lines(folder, settings)
+    with open_results(folder) as file:
+        places = find_lines(file, settings)
     if list(places) == sorted(places):
         return
-    with replacing(folder / RESULTS) as draft, draft.open("wb") as out, (folder / RESULTS).open("rb") as file:
+    with replacing(folder / RESULTS) as draft, draft.open("wb") as out, open_results(folder) as file:
         for key in sorted(places):
             file.seek(places[key])
             out.write(file.readline())

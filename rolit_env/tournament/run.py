@@ -28,6 +28,7 @@ from rolit_env.tournament.folder import (
     drop_half_line,
     find_lines,
     locked,
+    open_results,
     records_path,
     sort_lines,
     write_text,
@@ -121,7 +122,8 @@ def play_tournament(
         check_settings(settings, folder)
         drop_half_line(folder / RESULTS)
         drop_half_line(folder / TIMINGS)
-        places = find_lines(folder, settings)
+        with open_results(folder) as file:
+            places = find_lines(file, settings)
         each = len(settings.assignments)
         played = sum(settings.openings_in(number) * each for number, _ in places)
         every = ((number, group) for number in range(settings.chunks) for group in range(len(settings.groups)))
