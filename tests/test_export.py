@@ -12,9 +12,11 @@ import torch
 
 from rolit_env import GameBatch, make_agent, play_rounds, rolit_v0
 from rolit_env.adapters.export import check_parity, write_graph
+from rolit_env.agents.network import read_network
 from rolit_env.agents.policy import OBSERVATION_VERSION, PolicyAgent
 from rolit_env.errors import ModelFileError, OutputError, VariantError
 from rolit_env.variant import all_variants
+from tests.test_network import answers as kernel_answers
 from training import demo as demo_module
 from training import export as export_module
 from training.agent import NetworkAgent
@@ -48,6 +50,7 @@ def test_file_and_network_agree_on_real_positions(variant, network, tmp_path):
     out = tmp_path / "policy.onnx"
     write_graph(export_module._Observed(learner.network), out, variant)
     session = onnxruntime.InferenceSession(str(out))
+    in_kernels = read_network(out, variant) if network == "afterstates" else None
     games = GameBatch(7, size=variant.size, players=variant.players, seed=0)
     rng = np.random.default_rng(0)
     while not games.done:
@@ -59,6 +62,9 @@ def test_file_and_network_agree_on_real_positions(variant, network, tmp_path):
             np.testing.assert_allclose(values, wanted_values.numpy(), atol=1e-4)
             assert logits.shape == (len(positions), variant.cells)
             assert values.shape == (len(positions), variant.players)
+            if in_kernels:
+                for found, wanted in zip(kernel_answers(in_kernels, positions), (logits, values), strict=True):
+                    np.testing.assert_allclose(found, wanted, atol=1e-4)
         games.step(games.random_actions(rng))
 
 

@@ -1,8 +1,9 @@
-"""A trained policy from an ONNX file and its card, played with onnxruntime alone."""
+"""A trained policy from an ONNX file and its card, played in kernels, or by onnxruntime where they don't know its network."""
 
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
 from rolit_env.agents.card import card_variant, check_sum, read_card
+from rolit_env.agents.network import INSTALL, can_read_networks, holds_network, read_network
 from rolit_env.batch import GameBatch
 from rolit_env.errors import AgentError, ModelFileError, VariantError
 from rolit_env.released import file_of, released_names
+from rolit_env.search.network import Network, answer_all
+from rolit_env.search.ntuple import make_scratch
 from rolit_env.variant import Variant
 
 OBSERVATION_VERSION = 1
@@ -61,8 +65,18 @@ class PolicyAgent(Agent):
                 f"it plays size {size} with {players} players"
             )
 
+    @cached_property
+    def network(self) -> Network:
+        """The policy's network, for kernels.
+
+        Raises `AgentError` where onnx is missing, and `ModelFileError` for a network of another kind.
+        """
+        return read_network(self.path, self.variant)
+
     def evaluate(self, games: GameBatch) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """Return masked logits, float32 [B, A], and values, float32 [B, P], the mover's first, the others in turn order.
+
+        They are onnxruntime's, whatever the kind of network.
 
         Raises `VariantError` for games of another variant and `RoundOverError` at the end of a round.
         """
@@ -76,13 +90,27 @@ class PolicyAgent(Agent):
 
     def act(self, games: GameBatch, rng: np.random.Generator) -> npt.NDArray[np.int64]:
         """Return the policy's actions, int64 [B]."""
-        logits, _ = self.evaluate(games)
+        if holds_network(self.card) and can_read_networks():
+            logits = self._evaluate_in_kernels(games)
+        else:
+            logits, _ = self.evaluate(games)
         if self.temperature:
             # The largest of logits plus Gumbel noise is a draw from their softmax.
             logits = logits / np.float32(self.temperature) + rng.gumbel(size=logits.shape).astype(np.float32)
             logits[games.legal_mask() == 0] = -np.inf
         actions: npt.NDArray[np.int64] = logits.argmax(axis=1)
         return actions
+
+    def _evaluate_in_kernels(self, games: GameBatch) -> npt.NDArray[np.float32]:
+        """Return masked logits, float32 [B, A], ten times as fast."""
+        self.check_variant(games.variant)
+        games.refuse_when_over()
+        chosen = games.variant
+        logits = np.empty((len(games), chosen.cells), np.float32)
+        values = np.empty((len(games), chosen.players), np.float32)
+        network, scratch = self.network.fresh(), make_scratch(chosen.players)
+        answer_all(games.view(), chosen.players, chosen.size, network, scratch, logits, values)
+        return logits
 
 
 def _check_version(card: dict[str, Any], path: Path) -> None:
@@ -95,7 +123,7 @@ def _open_session(path: Path) -> Any:
     try:
         import onnxruntime
     except ImportError:
-        raise AgentError("playing a policy file needs onnxruntime; install it with: pip install 'rolit-env[play]'") from None
+        raise AgentError(f"playing a policy file needs onnxruntime; {INSTALL}") from None
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4  # its errors come as exceptions; no second copy on stderr
     threads = os.environ.get("OMP_NUM_THREADS", "")
