@@ -19,6 +19,7 @@ from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 from training.device import autocast
 from training.distributed import join, share
+from training.endings import outcomes
 from training.network import WORDS, Network, position_words
 
 
@@ -30,7 +31,8 @@ class Rollout:
         words: Positions as the mover sees them, int64 [T, B, 5].
         actions: What was played, int64 [T, B].
         log_probs: The learner's log probability of that, float32 [T, B].
-        values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P].
+        values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P]; in the last `config.exact` turns
+            the true ones, under best play of both.
         learns: Whether the learner chose the action itself, bool [T, B]; not in random openings nor for snapshots.
         payoffs: What each seat got, float32 [B, P].
         advice: What a teacher would have played where the learner chose, int64 [T, B]; None without a teacher.
@@ -107,6 +109,11 @@ def play(
                 advice[ply, asked] = teacher(games[asked.numpy()], int(seeds[ply])).to(device)
             step(actions[ply].cpu() if teacher else actions[ply])
 
+    if config.exact:
+        last = range(max(plies - config.exact, 0), plies)
+        for_mover = outcomes(words[last.start :].flatten(0, 1), config.size).view(len(last), -1, 1)
+        by_seat = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], device=device)[[ply % 2 for ply in last]]
+        values[last.start :] = for_mover * by_seat[:, None]
     payoffs = torch.as_tensor(games.payoffs(config.payoff), device=device)
     words, actions, log_probs, values = (join(part, count, dim=1) for part in (words, actions, probs.log(), values))
     if advice is not None:
