@@ -137,6 +137,24 @@ def test_text_says_in_words_what_was_played():
     )
 
 
+def test_what_the_page_leaves_free_changes_nothing():
+    record = made(4, seconds=tuple(n / 4 for n in range(12)), limit=5.0, timeouts=(7, 12), seed=0)
+    title, *lines = format_text(record).splitlines()
+    headers, counts = lines[: lines.index("")], lines[-1]
+    moves = [f"{cell}/{time:.2f}0" for cell, time in zip(record.moves, record.seconds, strict=True)]
+    rng = random.Random(1)
+    for _ in range(50):
+        rng.shuffle(headers)
+        told, left, turn = [title, *headers], list(moves), 1
+        while left:
+            some, left = left[: (count := rng.randrange(1, 13))], left[count:]
+            told.append(f"{turn}.{''.join(rng.choice([' ', '   ', chr(9)]) + move for move in some)}")
+            turn += len(some)
+        text = rng.choice(["\n", "\r\n", "\n\n \t\n", "\t\r\n "]).join([*told, counts]) + rng.choice(["", "\n"])
+        text = text.replace("turns: 12", rng.choice(["turns: 12", "turns: 12 of 12", "turns:\t12"]))
+        assert parse_text(text) == [record]
+
+
 def test_golden_games_can_be_written_by_other_programs():
     """A text made from nothing but the description in docs/records.md, with other line breaks, orders and spaces."""
     for game in read_golden():
@@ -147,7 +165,7 @@ def test_golden_games_can_be_written_by_other_programs():
             f"starter:{game.starter}",
             *(f"{color}:   somebody: else  " for color in reversed(players)),
             f"variant: {game.size}x{game.size}-{game.players}p",
-            *(f"  {turn}.  {cell}" for turn, cell in enumerate(game.moves, start=1)),
+            *(f" \t{turn}. \t{cell}  " for turn, cell in enumerate(game.moves, start=1)),
             "",
             f"counts: {game.counts}",
         ]
@@ -243,6 +261,21 @@ CHANGES = {
     "an opening longer than the round": ("turns:", "opening: 13\nturns:", "13 opening turns don't fit"),
     "no limit": ("turns:", "limit: 0\nturns:", "limit 0.0 is no time"),
     "a negative seed": ("turns:", "seed: -1\nturns:", "seed '-1' must read like"),
+    "zeros before a number": ("turns:", "seed: 007\nturns:", "seed '007' must read like"),
+    "a zero before turns": ("turns: 12", "turns: 012", "turns '012' must read like"),
+    "a zero before a line's number": ("\n1. ", "\n01. ", "turn 1 is missing"),
+    "a zero before a count": ("yellow 0", "yellow 00", "ends no round"),
+    "a zero before seconds": ("turns:", "limit: 05\nturns:", "limit '05' must read like"),
+    "four digits of seconds": ("turns:", "limit: 0.2500\nturns:", "limit '0.2500' must read like"),
+    "two spaces in a part": ("turns: 12", "turns: 12  of 12", "turns '12  of 12' must read like"),
+    "two spaces between numbers": ("turns:", "timeouts: 1  2\nturns:", "timeouts '1  2' must read like"),
+    "two spaces in counts": (", yellow", ",  yellow", "ends no round"),
+    "two spaces in a title": ("rolit round", "rolit  round", "begins no round"),
+    "a space before a colon": ("starter:", "starter :", "'starter : red' is no header"),
+    "a space that is none": ("starter: red", "starter: red\u00a0", "can't start"),
+    "a line that is not blank": ("starter: red", "\f\nstarter: red", "is no header"),
+    "moves apart by what is no space": ("\n1. ", "\n1.\u2003", "turn 1 is missing"),
+    "lines of an old Mac": ("\n", "\r", "begins no round"),
     "a seed of many digits": ("turns:", f"seed: 1{'0' * 5000}\nturns:", "seed '1000.*must read like"),
 }
 
@@ -306,6 +339,8 @@ JSON_CHANGES = {
     "endless time": ({"seconds": [10**400] * 12}, "turn 1: inf is no time"),
     "few times": ({"seconds": [0]}, "1 times are given for 12 turns"),
     "no times": ({"seconds": []}, "0 times are given for 12 turns"),
+    "nothing for a number": ({"opening_turns": None}, "opening_turns can't be None"),
+    "nothing for a list": ({"timeouts": None}, "timeouts can't be None"),
     "a large seed": ({"seed": 10**100}, "this is no seed"),
     "an unknown key": ({"mood": "good"}, "'mood' is unknown"),
     "another format": ({"format": "pgn"}, "format 'pgn' is not that of a record"),

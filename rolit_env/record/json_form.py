@@ -93,7 +93,7 @@ def from_dict(value: object) -> Record:
 
 def _round(data: dict[str, Any]) -> RoundRecord:
     _check_keys(data, _ROUND_KEYS, _ROUND_OPTIONS)
-    seconds = _list(data, "seconds", _is_number, optional=True)
+    seconds = None if data.get("seconds") is None else _list(data, "seconds", _is_number)
     return RoundRecord(
         size=_typed(data["size"], "size", _is_int),
         players=_typed(data["players"], "players", _is_int),
@@ -101,9 +101,9 @@ def _round(data: dict[str, Any]) -> RoundRecord:
         starter=_typed(data["starter"], "starter", _is_text),
         moves=_list(data, "moves", _is_text),
         counts=_dict(data, "counts", _is_int),
-        opening_turns=_option(data, "opening_turns", _is_int) or 0,
-        timeouts=_list(data, "timeouts", _is_int, optional=True),
-        seconds=tuple(map(_float, seconds)) if data.get("seconds") is not None else None,
+        opening_turns=_typed(data.get("opening_turns", 0), "opening_turns", _is_int),
+        timeouts=_list(data, "timeouts", _is_int) if "timeouts" in data else (),
+        seconds=None if seconds is None else tuple(map(_float, seconds)),
         limit=_float(data["limit"]) if _option(data, "limit", _is_number) is not None else None,
         seed=_option(data, "seed", _is_int),
         program=_option(data, "program", _is_text),
@@ -185,9 +185,7 @@ def _option(data: dict[str, Any], key: str, kind: Callable[[object], bool]) -> A
     return None if data.get(key) is None else _typed(data[key], key, kind)
 
 
-def _list(data: dict[str, Any], key: str, kind: Callable[[object], bool], *, optional: bool = False) -> tuple[Any, ...]:
-    if optional and data.get(key) is None:
-        return ()
+def _list(data: dict[str, Any], key: str, kind: Callable[[object], bool]) -> tuple[Any, ...]:
     _typed(data[key], key, lambda values: isinstance(values, list))
     for number, value in enumerate(data[key], start=1):
         _typed(value, f"number {number} of {key}", kind)

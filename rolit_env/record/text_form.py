@@ -20,11 +20,14 @@ FORMAT = 1
 TURNS_A_LINE = 12
 """Of moves, when written; 2, 3 and 4 divide it, so every line begins with the starter."""
 
-_INT = rf"[0-9]{{1,{MOST_DIGITS}}}"
+_SPACES = " \t"
+"""What may stand around lines and values, and in any number between moves; elsewhere one space is one space."""
+
+_INT = rf"(?:0|[1-9][0-9]{{0,{MOST_DIGITS - 1}}})"
 _INTS = rf"{_INT}(?: {_INT})*"
 _PART = rf"({_INT})(?: of ({_INT}))?"
 _NUMBER = "[1-9][0-9]{0,8}"
-_TIME = r"[0-9]{1,9}(?:\.[0-9]{1,3})?"
+_TIME = r"(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,3})?"
 _ROUND_KEYS = ("variant", *COLORS, "starter", "opening", "limit", "timeouts", "seed", "program", "turns")
 
 
@@ -107,7 +110,7 @@ class _Headers:
             line.refuse(f"{reprlib.repr(line.text)} is no header; allowed are lines KEY: VALUE, with the keys {listed}")
         if key in self._lines:
             line.refuse(f"{key} is given a second time; allowed is once")
-        self._lines[key] = _Line(line.number, value.strip())
+        self._lines[key] = _Line(line.number, value.strip(_SPACES))
 
     def line(self, key: str) -> _Line:
         """Return the value of a header that must be there, with its line."""
@@ -152,8 +155,8 @@ class _Reader:
     """Takes records from the front of a text; what does not follow the grammar is refused at its line."""
 
     def __init__(self, text: str) -> None:
-        numbered = (_Line(number, line.strip()) for number, line in enumerate(text.split("\n"), start=1))
-        self._lines = [line for line in numbered if line.text]
+        lines = enumerate(text.replace("\r\n", "\n").split("\n"), start=1)
+        self._lines = [_Line(number, content) for number, line in lines if (content := line.strip(_SPACES))]
         self._taken = 0
 
     @property
@@ -191,7 +194,7 @@ class _Reader:
         return headers
 
     def _round(self, title: _Line) -> RoundRecord:
-        headers = self._headers("round", _ROUND_KEYS, rf"{_INT}\.|counts:")
+        headers = self._headers("round", _ROUND_KEYS, r"[0-9]+\.|counts:")
         name = headers.line("variant")
         chosen = next((one for one in all_variants() if one.name == name.text), None)
         if not chosen:
@@ -234,7 +237,7 @@ class _Reader:
         lines: list[_Line] = []
         while len(moves) < turns:
             line = self._see(f"turn {len(moves) + 1}")
-            number, *words = line.text.split()
+            number, *words = re.split(f"[{_SPACES}]+", line.text)
             if number != f"{len(moves) + 1}." or not words:
                 line.refuse(f"turn {len(moves) + 1} is missing; allowed is a line such as '{len(moves) + 1}. f4 f3'")
             for word in words:
@@ -255,7 +258,7 @@ class _Reader:
 
     def _counts(self) -> dict[str, int]:
         line = self._see("'counts: …'")
-        found = re.fullmatch("counts: " + ", ".join(f"{color} ([0-9]{{1,2}})" for color in COLORS), line.text)
+        found = re.fullmatch("counts: " + ", ".join(f"{color} (0|[1-9][0-9]?)" for color in COLORS), line.text)
         if not found:
             line.refuse(
                 f"{reprlib.repr(line.text)} ends no round; allowed is such as 'counts: red 30, yellow 0, green 34, blue 0'"
