@@ -11,11 +11,13 @@ from rolit_env import GameBatch, make_agent
 from rolit_env.adapters.masked import ILLEGAL
 from rolit_env.agents import Agent
 from rolit_env.errors import AgentError, ConfigError
+from rolit_env.variant import variant
 from tests.test_training import states
 from training import train as train_module
 from training.checkpoint import FILE_NAME, load_checkpoint
 from training.config import TrainConfig
-from training.distil import Teacher, imitate, imitation_gradients
+from training.distil import imitate, imitation_gradients
+from training.guests import Guest
 from training.learner import Learner
 from training.network import position_words
 from training.ppo import Turns
@@ -54,11 +56,12 @@ def test_it_is_asked_about_the_learners_own_turns_alone():
     learner = Learner.fresh(CONFIG)
     asked = []
 
-    def teacher(games, seed):
-        asked.append((games, seed))
-        return torch.from_numpy(FirstLegal().act(games, None))
+    class Teacher:
+        def moves(self, games, seed):
+            asked.append((games, seed))
+            return torch.from_numpy(FirstLegal().act(games, None))
 
-    rollout = play(learner.network, CONFIG, learner.rng, learner.device, teacher=teacher)
+    rollout = play(learner.network, CONFIG, learner.rng, learner.device, teacher=Teacher())
     assert [len(games) for games, _ in asked] == rollout.learns.sum(dim=1).tolist()
     assert 0 < len(asked[0][0]) < 40
     assert len({seed for _, seed in asked}) == len(asked)
@@ -70,7 +73,7 @@ def test_it_is_asked_about_the_learners_own_turns_alone():
 
 def test_a_teacher_does_not_play():
     rollouts = []
-    for teacher in (None, lambda games, seed: torch.from_numpy(games.legal_mask().argmax(axis=1))):
+    for teacher in (None, Guest(TEACHER, CONFIG.variant)):
         learner = Learner.fresh(CONFIG)
         rollouts.append(play(learner.network, CONFIG, learner.rng, learner.device, teacher=teacher))
     plain, taught = rollouts
@@ -82,7 +85,7 @@ def test_a_teacher_does_not_play():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_moves_are_those_of_the_agent_whatever_the_threads(threads):
-    teacher = Teacher(replace(CONFIG, players=2, teacher="alphabeta:depth=2"))
+    teacher = Guest("alphabeta:depth=2", variant(6, 2))
     games = GameBatch(200, size=6, players=2, seed=1)
     rng = np.random.default_rng(2)
     for _ in range(9):
@@ -127,17 +130,17 @@ def test_gradients_by_hand_are_autograds():
 def test_the_policy_comes_to_play_as_its_teacher_does(network):
     config = replace(CONFIG, network=network, games=200, teacher="greedy", learning_rate=0.005, epochs=4)
     learner = Learner.fresh(config)
-    teacher = Teacher(config)
+    teacher = Guest("greedy", config.variant)
     agreed = []
     for _ in range(6):
-        rollout = play(learner.network, config, learner.rng, learner.device, teacher=teacher.moves)
+        rollout = play(learner.network, config, learner.rng, learner.device, teacher=teacher)
         with torch.no_grad():
             logits, _ = learner.network(rollout.words[rollout.learns])
         agreed.append((logits.argmax(dim=1) == rollout.advice[rollout.learns]).float().mean().item())
         told = 1 - imitate(learner, rollout).clipped
     assert agreed[0] < 0.4
     assert agreed[-1] > agreed[0] + 0.1, agreed
-    assert told == pytest.approx(agreed[-1], abs=0.1)
+    assert told > agreed[-1] - 0.05
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
@@ -165,7 +168,7 @@ def test_the_teacher_leaves_when_its_part_is_over_and_a_resumed_run_knows(tmp_pa
 @pytest.mark.parametrize(
     ("teacher", "error", "words"),
     [
-        ("alphabeta", ConfigError, "teacher=alphabeta is of no use here: .* is for two players"),
+        ("alphabeta", ConfigError, "alphabeta is of no use in this training: .* is for two players"),
         ("nobody", AgentError, "nobody"),
     ],
 )
@@ -183,3 +186,37 @@ def test_a_config_file_names_the_teacher(tmp_path):
     assert train_module.main(["--config", str(settings), "--run", str(run)]) == 0
     assert load_checkpoint(run).config.teacher == TEACHER
     assert (run / FILE_NAME).is_file()
+
+
+def test_an_opponent_plays_all_seats_but_one_in_its_share_of_rounds():
+    config = replace(CONFIG, opponent_share=0.5, snapshot_share=0.2, opening_share=0.3)
+    learner = Learner.fresh(config)
+    opponent = Guest(TEACHER, config.variant)
+    rollout = play(learner.network, config, learner.rng, learner.device, Learner.fresh(config).network, opponent)
+    learnt = rollout.learns[-3:].sum(dim=0)  # no openings there
+    assert learnt.tolist() == [1] * 16 + [3] * 16 + [1] * 8
+    legal = rollout.words[:, :16, 4]
+    first = (legal & -legal).double().log2().long()
+    hired = torch.ones(32, 16, dtype=torch.bool)
+    for game in range(16):
+        hired[game % 3 :: 3, game] = False
+    opens = ~rollout.learns[:, :16] & ~hired
+    opening = opens | (torch.arange(32)[:, None] < opens.sum(dim=0) * 3 + 3)
+    assert torch.equal(rollout.actions[:, :16][hired & ~opening], first[hired & ~opening])
+    assert (hired & ~opening).sum() > 100
+    assert opening.sum() < 200
+
+
+def test_each_iteration_draws_one_of_the_opponents(tmp_path, monkeypatch):
+    drawn = []
+    original = train_module.play
+
+    def watched(network, config, rng, device, snapshot, opponent, teacher):
+        drawn.append(opponent and opponent.description)
+        return original(network, config, rng, device, snapshot, opponent, teacher)
+
+    monkeypatch.setattr(train_module, "play", watched)
+    config = replace(CONFIG, turns=40 * 32 * 12, teacher="greedy", taught_share=0.25, opponents=("greedy", "positional"))
+    train_module.train(Learner.fresh(config), tmp_path)
+    assert drawn[:3] == [None] * 3
+    assert set(drawn[3:]) == {"greedy", "positional"}

@@ -105,12 +105,13 @@ class TrainConfig(RunConfig):
         entropy: Weight of the entropy bonus, which keeps play diverse.
         value_weight: Weight of the value loss.
         gae_lambda: Decay of the advantage estimate for each turn of the round, whoever moves; 1 uses the result alone.
-        exact: With two players, values of the last so many turns are true ones, found by solving; 0 for none.
         max_grad_norm: Gradients longer than this are scaled down to it.
         symmetry: Show each turn to the learner in one of the board's eight symmetries, drawn anew for each pass.
         snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
         snapshot_every: Iterations between two snapshots.
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
+        opponents: Agents of which each iteration draws one to play against, such as alphabeta:depth=4; none if empty.
+        opponent_share: Part of the rounds, of those without snapshots, in which all seats but one are played by it.
         teacher: An agent whose moves are imitated before the learner goes on by itself, such as 8x8-2p-ntuple; none if empty.
         taught_share: The part of the budget in which they are.
         bfloat16: Run the MLP in bfloat16: auto (where the device computes with it), always or never.
@@ -131,12 +132,13 @@ class TrainConfig(RunConfig):
     entropy: float = 0.03
     value_weight: float = 0.5
     gae_lambda: float = 0.9
-    exact: int = 0
     max_grad_norm: float = 1.0
     symmetry: bool = False
     snapshot_share: float = 0.0
     snapshot_every: int = 25
     snapshots: int = 10
+    opponents: tuple[str, ...] = ()
+    opponent_share: float = 0.25
     teacher: str = ""
     taught_share: float = 0.5
     bfloat16: Literal["auto", "always", "never"] = "auto"
@@ -155,17 +157,15 @@ class TrainConfig(RunConfig):
             ("entropy", 0, None),
             ("value_weight", 0, None),
             ("gae_lambda", 0, 1),
-            ("exact", 0, 14),
             ("max_grad_norm", 0, None),
             ("snapshot_share", 0, 1),
             ("snapshot_every", 1, None),
             ("snapshots", 1, None),
+            ("opponent_share", 0, 1),
             ("taught_share", 0, 1),
         )
         if self.width < 8 or self.width % 8:
             raise ConfigError(f"width={self.width} does not exist; allowed are 8, 16, 24 and so on")
-        if self.exact and (self.players != 2 or self.payoff != "win"):
-            raise ConfigError(f"exact={self.exact} needs two players and payoff=win; allowed is 0 otherwise")
         if not self.hidden or min(self.hidden) < 1:
             raise ConfigError(f"hidden={list(self.hidden)} is no network; give at least one width, each 1 and up")
 

@@ -10,50 +10,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from rolit_env import GameBatch, make_agent
-from rolit_env.errors import ConfigError, VariantError
 from training.config import TrainConfig
 from training.learner import Learner
 from training.ppo import Turns, UpdateStats, update
 from training.rollout import Rollout
-from training.threads import for_each_share
-
-
-class Teacher:
-    """An agent that is asked for its moves in as many threads as torch has.
-
-    Args:
-        config: Its `teacher` describes the agent, and its variant is the one to play.
-
-    Raises:
-        ConfigError: when the agent can't play the variant.
-        RolitError: for a description that names no agent.
-    """
-
-    def __init__(self, config: TrainConfig) -> None:
-        self._description = config.teacher
-        self._agents = [make_agent(config.teacher)]
-        try:
-            self._agents[0].check_variant(config.variant)
-        except VariantError as error:
-            raise ConfigError(f"teacher={config.teacher} is of no use here: {error}") from None
-
-    def moves(self, games: GameBatch, seed: int) -> Tensor:
-        """Return its moves, int64 [B]. What it draws depends on the seed and on the number of threads."""
-        moves = np.empty(len(games), np.int64)
-
-        def ask(start: int, stop: int) -> None:
-            # An agent may remember things, so each thread has one of its own.
-            agent = self._agents.pop() if self._agents else make_agent(self._description)
-            moves[start:stop] = agent.act(games[start:stop], np.random.default_rng([seed, start]))
-            self._agents.append(agent)
-
-        for_each_share(ask, len(games))
-        return torch.from_numpy(moves)
 
 
 def imitate(learner: Learner, rollout: Rollout) -> UpdateStats:

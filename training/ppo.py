@@ -67,7 +67,7 @@ class Turns:
         return Turns(*(tensor.index_select(0, order) for tensor in vars(self).values()))
 
 
-def lambda_returns(values: Tensor, payoffs: Tensor, gae_lambda: float, exact: int = 0) -> Tensor:
+def lambda_returns(values: Tensor, payoffs: Tensor, gae_lambda: float) -> Tensor:
     """Return what each seat can expect from each turn on, float32 [T, B, P].
 
     Nothing is paid before the end and nothing is discounted, so each seat's trajectory is its column of values, ended
@@ -78,10 +78,10 @@ def lambda_returns(values: Tensor, payoffs: Tensor, gae_lambda: float, exact: in
         values: Values by seat at every turn, float32 [T, B, P].
         payoffs: Payoffs by seat, float32 [B, P].
         gae_lambda: λ, from 0 (trust the next value) to 1 (trust the payoff alone).
-        exact: So many turns at the end have true values, which are trusted alone.
     """
-    returns = torch.cat([values[1:], payoffs[None]])
-    for ply in range(len(values) - 2 - exact, -1, -1):
+    returns = torch.empty_like(values)
+    returns[-1] = payoffs
+    for ply in range(len(values) - 2, -1, -1):
         returns[ply] = (1 - gae_lambda) * values[ply + 1] + gae_lambda * returns[ply + 1]
     return returns
 
@@ -118,7 +118,7 @@ def update(
     device = rollout.learns.device
     learns = rollout.learns.nonzero(as_tuple=True)
     values = mover_first(rollout.values)[learns]
-    targets = mover_first(lambda_returns(rollout.values, rollout.payoffs, config.gae_lambda, config.exact))[learns]
+    targets = mover_first(lambda_returns(rollout.values, rollout.payoffs, config.gae_lambda))[learns]
     advantages = (targets - values)[:, 0]
     advantages = (advantages - advantages.mean()) / (advantages.std(correction=0) + 1e-8)
     turns = Turns(rollout.words[learns], rollout.actions[learns], rollout.log_probs[learns], advantages, targets)

@@ -5,7 +5,6 @@ Legend: T turns of a round (plies), B rounds in lockstep, A actions, P players.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,7 +18,7 @@ from rolit_env.torch_batch import TorchBatch
 from training.config import TrainConfig
 from training.device import autocast
 from training.distributed import join, share
-from training.endings import outcomes
+from training.guests import Guest
 from training.network import WORDS, Network, position_words
 
 
@@ -31,8 +30,7 @@ class Rollout:
         words: Positions as the mover sees them, int64 [T, B, 5].
         actions: What was played, int64 [T, B].
         log_probs: The learner's log probability of that, float32 [T, B].
-        values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P]; in the last `config.exact` turns
-            the true ones, under best play of both.
+        values: The learner's values by seat (seat 0 first, whoever moves), float32 [T, B, P].
         learns: Whether the learner chose the action itself, bool [T, B]; not in random openings nor for snapshots.
         payoffs: What each seat got, float32 [B, P].
         advice: What a teacher would have played where the learner chose, int64 [T, B]; None without a teacher.
@@ -54,13 +52,14 @@ def play(
     rng: np.random.Generator,
     device: torch.device,
     snapshot: Network | None = None,
-    teacher: Callable[[GameBatch, int], Tensor] | None = None,
+    opponent: Guest | None = None,
+    teacher: Guest | None = None,
 ) -> Rollout:
     """Play B rounds from start to end.
 
     The learner plays every seat of most rounds. With a `snapshot`, in `config.snapshot_share` of them it plays one
-    seat, each equally often, and the snapshot the others. Several processes share the rounds, and each gets all of them.
-    A `teacher` is asked for its moves of some games, int64 [B], with a seed.
+    seat, each equally often, and the snapshot the others; with an `opponent` likewise, in `config.opponent_share`. A `teacher`
+    says what it would play wherever the learner chooses. Several processes share the rounds, and each gets all of them.
     """
     # All chance is drawn at once and for all rounds: inside a round nothing has to cross to a GPU or back, and how a round
     # goes does not depend on the process that plays it.
@@ -68,18 +67,23 @@ def play(
     starts = GameBatch(count, size=config.size, players=players, seed=rng)
     turn = np.arange(plies)[:, None]
     opening = turn < rng.integers(config.opening_turns + 1, size=count)
-    foreign = np.zeros((plies, count), bool)
+    foreign, hired = np.zeros((2, plies, count), bool)
     if snapshot is not None:
         last = np.arange(round(config.snapshot_share * count))
         foreign[:, count - len(last) :] = turn % players != last % players
+    if opponent is not None:
+        first = np.arange(round(config.opponent_share * (count - foreign.any(axis=0).sum())))
+        hired[:, : len(first)] = turn % players != first % players
     chance = rng.random((plies, count), dtype=np.float32)
-
-    seeds = rng.integers(2**63, size=plies) if teacher else None
+    guests = opponent is not None or teacher is not None
+    seeds = rng.integers(2**63, size=plies if guests else 0)
 
     mine = share(count)
-    games = starts[mine] if teacher else place(starts[mine], device)  # teachers play on the CPU
+    games = starts[mine] if guests else place(starts[mine], device)  # guests play on the CPU
     step = games.step if isinstance(games, GameBatch) else partial(games.step, check=False)  # to check, the host would wait
-    learns = torch.from_numpy(~(opening | foreign)).to(device)
+    choosing = ~(opening | foreign | hired)
+    hired &= ~opening
+    learns = torch.from_numpy(choosing).to(device)
     opens, points = (torch.from_numpy(array[:, mine]).to(device) for array in (opening, chance))
     others = [torch.from_numpy(np.flatnonzero(foreign[seat, mine])).to(device) for seat in range(players)]
 
@@ -87,7 +91,7 @@ def play(
     actions = torch.empty(plies, len(games), dtype=torch.int64, device=device)
     probs = torch.empty(plies, len(games), device=device)
     values = torch.empty(plies, len(games), players, device=device)
-    advice = torch.zeros_like(actions) if teacher else None
+    advice = None if teacher is None else torch.zeros_like(actions)
 
     with autocast(config, device):
         for ply in range(plies):
@@ -104,16 +108,11 @@ def play(
 
             actions[ply] = draw(played, points[ply])
             probs[ply] = policy.gather(1, actions[ply, :, None]).squeeze(1)
-            if teacher:
-                asked = learns[ply, mine].cpu()
-                advice[ply, asked] = teacher(games[asked.numpy()], int(seeds[ply])).to(device)
-            step(actions[ply].cpu() if teacher else actions[ply])
+            for guest, theirs, moves in ((teacher, choosing, advice), (opponent, hired, actions)):
+                if guest is not None and (asked := theirs[ply, mine]).any():
+                    moves[ply, asked] = guest.moves(games[asked], int(seeds[ply])).to(device)
+            step(actions[ply].cpu() if guests else actions[ply])
 
-    if config.exact:
-        last = range(max(plies - config.exact, 0), plies)
-        for_mover = outcomes(words[last.start :].flatten(0, 1), config.size).view(len(last), -1, 1)
-        by_seat = torch.tensor([[1.0, -1.0], [-1.0, 1.0]], device=device)[[ply % 2 for ply in last]]
-        values[last.start :] = for_mover * by_seat[:, None]
     payoffs = torch.as_tensor(games.payoffs(config.payoff), device=device)
     words, actions, log_probs, values = (join(part, count, dim=1) for part in (words, actions, probs.log(), values))
     if advice is not None:

@@ -24,7 +24,8 @@ from training.checkpoint import FILE_NAME, load_checkpoint, save_checkpoint
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import TrainConfig
 from training.display import Display
-from training.distil import Teacher, imitate
+from training.distil import imitate
+from training.guests import Guest
 from training.learner import Learner
 from training.ppo import UpdateStats, update
 from training.rollout import play
@@ -40,19 +41,20 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
     """
     config, first = learner.config, distributed.rank() == 0
     clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
-    teacher = Teacher(config) if config.teacher else None
+    teacher, opponents = _guests(config)
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
 
     with _reports(learner, run) as (writer, display):
         while _goes_on(learner, should_stop()):
-            # 1. Play whole rounds, the learner in every seat, a part of them against a past snapshot of itself. A teacher may
-            #    look on at first.
+            # 1. Play whole rounds, the learner in every seat, while a teacher looks on; later a part of them against a past
+            #    snapshot of itself, or another agent.
             started = time.monotonic()
             taught = teacher is not None and learner.progress < config.taught_share
             snapshot = learner.pool.draw(learner.rng) if config.snapshot_share and not taught else None
-            asked = teacher.moves if taught else None
-            rollout = play(learner.network, config, learner.rng, learner.device, snapshot, asked)
+            opponent = opponents[learner.rng.integers(len(opponents))] if opponents and not taught else None
+            advisor = teacher if taught else None
+            rollout = play(learner.network, config, learner.rng, learner.device, snapshot, opponent, advisor)
 
             # 2. Learn from them, with smaller steps as the budget runs out.
             played = time.monotonic()
@@ -114,6 +116,12 @@ def _reports(learner: Learner, run: Path) -> Iterator[tuple[SummaryWriter, Displ
         yield writer, display
 
 
+def _guests(config: TrainConfig) -> tuple[Guest | None, list[Guest]]:
+    """Return the teacher, if there is one, and the opponents."""
+    teacher, *opponents = (Guest(agent, config.variant) if agent else None for agent in (config.teacher, *config.opponents))
+    return teacher, opponents
+
+
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:
     """Play the scripted agents and note the win shares."""
     for name, share in learner.evaluate(NetworkAgent(learner)).items():
@@ -132,8 +140,7 @@ def start_run(config: TrainConfig, run: Path) -> Learner:
     if distributed.rank() > 0:
         return Learner.fresh(config)
     learner = Learner.fresh(config)
-    if config.teacher:
-        Teacher(config)  # one that can't play shows now, too
+    _guests(config)  # one that can't play shows now, too
     make_folder(run, FILE_NAME)
     save_checkpoint(learner, run)  # an unwritable folder shows now, not at the end
     return learner
