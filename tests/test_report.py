@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
@@ -175,6 +177,27 @@ def test_the_screen_has_a_row_for_each_agent_and_takes_names_as_they_are(folder:
         assert f"{standings.win_share[agent]:.3f}"[1:] in rows[0]
         assert interval(standings, agent) in rows[0]
     assert "960 rounds: 40 openings" in text
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_narrow_screen_has_fewer_figures_but_all_of_each(folder: Path, width: int) -> None:
+    standings = make_standings(folder)
+    agents = {f"ntuple:models/of-a-long-name-{number}": "random" for number in range(4)}
+    for settings in (standings.settings, replace(standings.settings, agents=agents)):
+        console = Console(width=width, record=True, file=StringIO())
+        console.print(screen(replace(standings, settings=settings), width=width))
+        text = console.export_text()
+        assert "…" not in text
+        for place, agent in enumerate(standings.order, 1):
+            (row,) = (line for line in text.splitlines() if re.match(rf" {place}   \S", line))
+            share, half = f"{standings.win_share[agent]:.3f}"[1:], f"{standings.interval[agent]:.3f}"[1:]
+            assert interval(standings, agent) in row
+            assert f"{share} ± {half}" in row
+        heading = next(line for line in text.splitlines() if "win share" in line)
+        left_out = [name for name in ("openskill", "balls", "ms a move", "by seat") if name not in heading]
+        told = re.findall(r"no room for: (.*\S)", text)
+        assert told == ([", ".join(left_out)] if left_out else [])
+        assert bool(told) == (width < 200)
 
 
 def test_what_is_odd_is_said(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

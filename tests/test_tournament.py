@@ -394,6 +394,8 @@ def test_a_config_names_agents_in_a_list_or_with_names(tmp_path: Path) -> None:
         ("agents: [random, greedy]\nopenings: 3\nanchors: {random: 0, greedy: 9}", ConfigError, "nobody to rate"),
         ("agents: {'a ': random, b: greedy}\nopenings: 3", RecordError, "'a ' is no name"),
         ("agents: [random, greedy]\nopenings: 3\nrecords: 1", ConfigError, "records=1 has the wrong type"),
+        ("agents: [random, greedy]\nopenings: 3\nopenings: 4", ConfigError, "has 'openings' twice; allowed is once"),
+        ("agents: {a: random, a: greedy, b: greedy}\nopenings: 3", ConfigError, "has 'a' twice; allowed is once"),
         ("[" * 100_000, ConfigError, "is no YAML"),
     ],
 )

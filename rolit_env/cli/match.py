@@ -59,7 +59,7 @@ example: rolit match alphabeta:depth=4 mcts:simulations=200 --rounds 4 --record 
         "--record",
         type=Path,
         metavar="FILE",
-        help="write all moves to a file, replaced as a whole, for rolit replay; JSON if it ends in .json, else text",
+        help="write all moves to a file, replaced as a whole, for rolit replay; JSON if it ends in .json or .jsonl, else text",
     )
     add_json(verb)
 

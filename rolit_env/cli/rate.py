@@ -106,12 +106,12 @@ def _print_place(standings: Standings, agent: str) -> None:
     console.print(table)
     console.print()
     par = words.share(1 / standings.settings.players)
+    share = f"{words.share(standings.win_share[at])} {words.half_width(standings.interval[at], sign)}".strip()
     console.print(
-        f"{standings.rounds:,} rounds, win share {words.share(standings.win_share[at])} "
-        f"{words.half_width(standings.interval[at], sign)} (par {par}); by seat "
+        f"{standings.rounds:,} rounds, win share {share} (par {par}); by seat "
         f"{' '.join(words.share(one) for one in standings.by_seat[at])}\n"
-        "rating: 400 points are ten times the chance to be first, random has 0; ahead of it: how often the\n"
-        "agent has more balls, ties half",
+        "rating: 400 points are ten times the chance to be first, random has 0;\n"
+        "ahead of it: how often the agent has more balls, ties half",
         style="dim",
         soft_wrap=True,
     )

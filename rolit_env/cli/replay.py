@@ -12,7 +12,7 @@ from rich.console import Console
 
 from rolit_env.cli.match import print_standing, round_line
 from rolit_env.cli.parser import Verbs, add_verb, int_from, table_console
-from rolit_env.errors import OptionError
+from rolit_env.errors import OptionError, RecordError
 from rolit_env.notation import parse_cell
 from rolit_env.play import describe_move, show_position, verdict
 from rolit_env.record import MatchRecord, Record, RoundRecord, read_records
@@ -48,7 +48,10 @@ example: rolit replay match.txt --round 2 --at 30""",
 
 def run(options: argparse.Namespace) -> None:
     """Read, which verifies, say what the file holds, and show what the options ask for."""
-    records = read_records(options.file)
+    try:
+        records = read_records(options.file)
+    except OSError as error:
+        raise RecordError(f"{options.file} can't be read ({error.strerror}); it must be a file of records") from None
     rounds = [played for record in records for played in (record.rounds if isinstance(record, MatchRecord) else [record])]
     number = options.round or 1
     if number > len(rounds):

@@ -71,6 +71,6 @@ def show(folder: Path) -> None:
     """Print the report of a folder and write its files."""
     standings = make_standings(folder)
     console = table_console()
-    console.print(screen(standings, "+-" if console.options.ascii_only else "±"))
+    console.print(screen(standings, "+-" if console.options.ascii_only else "±", console.width))
     paths = write_reports(standings, folder)
     console.print(f"\nWritten: {', '.join(map(str, paths))}", style="dim", soft_wrap=True)

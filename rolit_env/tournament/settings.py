@@ -133,12 +133,24 @@ def read_config(path: Path) -> Settings:
         VariantError, OptionError: as `Settings` does.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        content, tree = yaml.safe_load(text), yaml.compose(text, yaml.SafeLoader)
     except OSError as error:
         raise ConfigError(f"{path} can't be read ({error.strerror}); it must be a YAML file") from None
     except (ValueError, RecursionError, yaml.YAMLError) as error:
         raise ConfigError(f"{path} is no YAML ({error})") from None
+    if isinstance(tree, yaml.MappingNode):
+        for node in (tree, *(value for _, value in tree.value)):
+            _check_keys(node, path)
     return make_settings(content, str(path))
+
+
+def _check_keys(node: yaml.Node, path: Path) -> None:
+    """Refuse a key that is given twice, of which the loader has dropped one."""
+    keys = [key.value for key, _ in node.value] if isinstance(node, yaml.MappingNode) else []
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ConfigError(f"{path} has {key!r} twice; allowed is once")
 
 
 def make_settings(content: Any, where: str) -> Settings:
