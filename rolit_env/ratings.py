@@ -93,6 +93,11 @@ def rate(
         high[above], low[above] = np.inf, _bound(above, 1, *totals)[above]
     if below.any():
         low[below], high[below] = -np.inf, np.where(above, np.inf, _bound(below, -1, *totals))[below]
+    # Openings that all ended alike show no spread, but are no certainty either.
+    alike = playing & ~above & ~below & (np.ptp(samples, axis=0) < 1e-3)
+    for agent in set(np.flatnonzero(alike).tolist()) - set(fixed):
+        alone = np.arange(agents) == agent
+        low[agent], high[agent] = (_bound(alone, lost, *totals)[agent] for lost in (1, -1))
     return Ratings(rating, low, high)
 
 

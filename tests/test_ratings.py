@@ -107,6 +107,15 @@ def test_one_opening_tells_nothing_about_the_spread() -> None:
     assert (found.low[1], found.high[1]) == (-np.inf, np.inf)
 
 
+def test_openings_that_all_ended_alike_are_no_certainty() -> None:
+    found = rate(PAIR, np.tile([[[0.5, 1.5]]], (60, 1, 1)), np.full(60, 2.0), 2, {0: 0})
+    assert found.rating[1] == pytest.approx(400 * np.log10(3), abs=1)
+    # 3 of 60 openings could have ended otherwise: as much of what it won, or of what it lost.
+    assert found.low[1] == pytest.approx(400 * np.log10(1.425 / 0.575), abs=1)
+    assert found.high[1] == pytest.approx(400 * np.log10(1.525 / 0.475), abs=1)
+    assert (found.low[0], found.high[0]) == (0, 0)
+
+
 @pytest.mark.parametrize("openings", [8, 30, 200])
 def test_intervals_hold_the_truth_also_where_rounds_of_an_opening_hang_together(openings: int) -> None:
     truth, runs, inside = 120.0, 400, 0
