@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -20,6 +21,7 @@ from rolit_env import GameBatch, arena, cli
 from rolit_env.agents import AGENTS, Agent, RandomAgent
 from rolit_env.errors import ConfigError, OptionError, RecordError, ResultsError, RolitError, VariantError
 from rolit_env.record import RoundRecord, read_records
+from rolit_env.released import released_files
 from rolit_env.standings import make_standings
 from rolit_env.tournament import (
     Settings,
@@ -302,6 +304,14 @@ def test_a_trained_file_that_was_replaced_is_refused(tmp_path: Path, monkeypatch
     Path("one.onnx").write_bytes(b"2")
     with pytest.raises(ResultsError, match="begun with another setting one"):
         play_tournament(settings, tmp_path / "out")
+
+
+def test_released_models_are_kept_track_of_too(tmp_path: Path) -> None:
+    name = "4x4-2p-ntuple"
+    play_tournament(Settings({"a": "random", "b": name, "c": f"alphabeta:depth=1,eval={name}"}, 1, size=4), tmp_path)
+    content = released_files()[name].read_bytes()
+    kept = json.loads((tmp_path / "settings.json").read_text())
+    assert kept["files"] == {name: hashlib.sha256(content).hexdigest()}
 
 
 def test_one_process_at_a_time_plays_in_a_folder(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from rolit_env.agents import FILES
 from rolit_env.errors import OutputError, ResultsError, RolitError
 from rolit_env.files import replacing
+from rolit_env.released import released_files
 from rolit_env.tournament.settings import Settings, make_settings
 
 if sys.platform != "win32":
@@ -234,10 +235,12 @@ def check_settings(settings: Settings, folder: Path) -> None:
 
 
 def _file_sums(descriptions: Iterable[str]) -> dict[str, str]:
-    """Return the SHA-256 sum of each trained file that descriptions name."""
-    endings = "|".join(map(re.escape, FILES))
-    paths = {Path(found) for text in descriptions for found in re.findall(rf"[^:=,]+(?:{endings})", text)}
-    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths) if path.is_file()}
+    """Return the SHA-256 sum of each trained file that descriptions name, by its path or as a released model."""
+    released = released_files()
+    parts = {part for text in descriptions for part in re.split("[:=,]", text)}
+    paths = {str(Path(part)): Path(part) for part in parts if part.endswith(tuple(FILES))}
+    paths |= {part: released[part] for part in parts & released.keys()}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in sorted(paths.items()) if path.is_file()}
 
 
 @contextmanager
