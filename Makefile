@@ -4,8 +4,10 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH := .venv-bench
 SESSIONS := shared rllib agilerl
+SEEDS := 0 1 2
+OUT := models
 
-.PHONY: help setup demo test lint agreement test-libraries learn-libraries bench clean
+.PHONY: help setup demo test lint agreement models models-check test-libraries learn-libraries bench clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,6 +37,12 @@ lint: $(READY)  ## Check style, types and import directions
 
 agreement: $(READY)  ## Compare the engines with a naive oracle over 20,000 rounds
 	@$(BIN)/python -m tests.agreement --rounds 20000
+
+models: $(READY)  ## Train the seeds of a recipe, or go on, and release their median: make models TARGET=8x8-2p
+	@$(BIN)/python -m training.recipe $(TARGET) --seeds $(SEEDS) --out $(OUT)
+
+models-check: $(READY)  ## Play all rounds on the cards of released models again, or on TARGET's; ROUNDS=200 for fewer
+	@$(BIN)/rolit check $(TARGET) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 test-libraries: $(READY)  ## Train a little with each other library, RLlib and AgileRL in environments of their own, .nox
 	@$(BIN)/nox --session $(SESSIONS)

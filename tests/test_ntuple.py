@@ -37,7 +37,6 @@ from rolit_env.search.small_board import small_board
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import COLORS, all_variants, variant
 from training import ntuple as ntuple_module
-from training import release as release_module
 from training.ntuple import FILE_NAME, NTupleConfig, NTupleLearner, load, save, train
 from training.td import Tables, Workers, _most_or_fewest, make_workspace, play_and_learn
 
@@ -595,35 +594,3 @@ def test_searches_go_by_the_tables_of_a_file(tmp_path: Path, players, kinds):
         np.testing.assert_array_equal(copied.act(batch, np.random.default_rng(0)), actions)
     with pytest.raises(ModelFileError, match="there is no file"):
         make_agent(f"{kinds[0]}:eval=none.safetensors")
-
-
-def test_the_median_run_is_released_with_the_results_of_all(tmp_path: Path, capsys):
-    for seed, turns in enumerate((0, 12 * 1000, 12 * 8000)):
-        run = tmp_path / str(seed)
-        run.mkdir()
-        config = NTupleConfig(size=4, seed=seed, turns=max(turns, 1), minutes=0, rounds=500, workers=2, evaluate_every=0)
-        learner = NTupleLearner.fresh(config)
-        if turns:
-            train(learner, run)
-        else:
-            save(learner, run)
-    out = tmp_path / "models" / "four.safetensors"
-    runs = [str(tmp_path / str(seed)) for seed in range(3)]
-    assert release_module.main([*runs, "--out", str(out), "--rounds", "60"]) == 0
-    assert "rolit evaluate ntuple:" in capsys.readouterr().out
-    card = json.loads(out.with_suffix(".json").read_text())
-    means = [np.mean(list(seed["win_share"].values())) for seed in card["seeds"]]
-    assert [seed["seed"] for seed in card["seeds"]] == [0, 1, 2]
-    assert np.median(means) == means[card["config"]["seed"]]
-    agent = make_agent(f"ntuple:{out}")
-    again = play_rounds([agent, "greedy"], 60, size=4, seed=0)
-    assert again.win_share[0] == card["results"]["against"]["greedy"]["win_share"][0]
-    for argv, word in (
-        ([runs[0], "--out", str(tmp_path / "x.onnx")], "must end in .safetensors"),
-        ([str(tmp_path / "none"), "--out", str(out)], "there is no checkpoint"),
-        ([runs[0], "--out", str(out), "--rounds", "0"], "rounds=0 is too few"),
-    ):
-        assert release_module.main(argv) == 2
-        error = capsys.readouterr().err
-        assert word in error
-        assert error.count("\n") == 1

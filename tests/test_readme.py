@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rolit_env import cli, make_agent, play_rounds
+from rolit_env.released import released_files
 from training import export as export_module
 from training import speed
 from training import train as train_module
@@ -102,7 +103,7 @@ def test_results_are_those_of_the_cards():
         assert cells.split(" | ") == expected, name
 
 
-RELEASED = sorted(path for path in (ROOT / "models").iterdir() if path.suffix != ".json")
+RELEASED = list(released_files().values())
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=lambda path: path.name)

@@ -119,6 +119,11 @@ class RunCommand:
             budget: dict[str, float] = {"turns": 0, "minutes": options.minutes} if options.minutes else {}
             budget = {"turns": options.turns} if options.turns else budget
             return self.load(Path(options.resume), **budget), Path(options.resume)
+        config, path = self.settings(argv)
+        return self.start(config, path), path
+
+    def settings(self, argv: list[str]) -> tuple[RunConfig, Path]:
+        """Return the settings and the folder of a new run from its command line. Raises as `prepare` does."""
         settings = self.parser().parse_args(argv).as_dict()
         run, resume, _ = (settings.pop(name) for name in ("run", "resume", "config"))
         if resume:
@@ -126,5 +131,4 @@ class RunCommand:
                 "a run is resumed by the option --resume, written in full; only --minutes and --turns go with it"
             )
         config = self.config.from_dict(settings)
-        path = Path(run or self.folder.format(name=config.variant.name))
-        return self.start(config, path), path
+        return config, Path(run or self.folder.format(name=config.variant.name))

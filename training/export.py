@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ from training.network import Network, position_words
 from training.run import OPPONENTS
 
 
-def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> dict[str, Any]:
+def export(
+    learner: Learner, out: Path, rounds: int = 2000, seed: int = 0, opponents: Sequence[str] = OPPONENTS
+) -> dict[str, Any]:
     """Write the policy to `out` and its card beside it, and return the card.
 
-    The exported file is compared with the network on real positions, then plays `rounds` rounds against each scripted
-    agent, all before anything appears under its final name.
+    The exported file is compared with the network on real positions, then plays `rounds` rounds against each opponent, all
+    before anything appears under its final name.
 
     Raises:
         OutputError: when `out` does not end in `.onnx` or can't be written.
@@ -46,11 +48,11 @@ def export(learner: Learner, out: Path, rounds: int = 2000, seed: int = 0) -> di
         _evaluate(copy.deepcopy(network).float()),
         out,
         learner.config.variant,
-        opponents=OPPONENTS,
+        opponents=opponents,
         rounds=rounds,
         seed=seed,
         network=describe_network(network),
-        **history(learner),
+        **history(learner, torch.get_num_threads()),
     )
 
 

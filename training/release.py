@@ -1,89 +1,195 @@
-"""Runs of n-tuple learning go in, a file of tables that agents play with comes out, with its card.
+"""Trained runs go in, a file that agents play with comes out, with its card and a picture of its learning curves.
 
-    python -m training.release runs/8x8-2p-ntuple --out models/8x8-2p-ntuple.safetensors
-    python -m training.release runs/seed-0 runs/seed-1 runs/seed-2 --out models/8x8-2p-ntuple.safetensors
+    python -m training.release runs/8x8-2p-0 runs/8x8-2p-1 runs/8x8-2p-2 --out models/8x8-2p.onnx
+    python -m training.release runs/8x8-2p-ntuple-0 --out models/8x8-2p-ntuple.safetensors
 
-Of several runs, which should differ in their seeds alone, the median is released, and the card has the results of all: runs
-spread more than the intervals of one of them say.
+Of several runs, which must differ in their seeds alone, the median is released, and the card has the results of all: runs
+spread more than the intervals of one of them say. Runs of PPO become an exported policy, runs of n-tuple learning tables.
 """
 
 from __future__ import annotations
 
+import json
+import shlex
+import shutil
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import numpy as np
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentError, ArgumentParser, Namespace
 
-from rolit_env.agents.ntuple import NTupleAgent
-from rolit_env.errors import OptionError
+from rolit_env import make_agent
+from rolit_env.errors import OptionError, RolitError
 from rolit_env.files import replacing
-from training.card import check_out, describe, measure, print_results, write_card
-from training.command import run_command
-from training.ntuple import NTupleLearner, load
-from training.run import OPPONENTS
+from rolit_env.released import models_folder, released_files
+from rolit_env.variant import Variant
+from training import checkpoint, ntuple, train
+from training.card import (
+    check_out,
+    describe,
+    examine,
+    history,
+    limits,
+    measure,
+    print_results,
+    seed_results,
+    write_card,
+)
+from training.command import RunCommand, run_command
+from training.export import export
+from training.learner import Learner
+from training.ntuple import NTupleLearner
+from training.plot import draw, group, load, save_picture, settings_apart
+from training.run import OPPONENTS, Run
+
+CONFIGS = Path(__file__).parents[1] / "configs"
 
 SEARCHES = {
-    2: ("alphabeta:depth=2", "alphabeta:depth=4", "mcts:simulations=400"),
-    3: ("brs:depth=2", "maxn:depth=2", "mcts:simulations=400"),
-    4: ("brs:depth=2", "maxn:depth=2", "mcts:simulations=400"),
+    2: ("alphabeta:depth=2", "alphabeta:depth=4", "alphabeta:depth=6", "mcts:simulations=400"),
+    3: ("brs:depth=2", "brs:depth=3", "maxn:depth=2", "mcts:simulations=400"),
+    4: ("brs:depth=2", "brs:depth=3", "maxn:depth=2", "mcts:simulations=400"),
 }
 """The opponents that look ahead, for each number of players."""
 
 
-def release(runs: list[NTupleLearner], out: Path, rounds: int = 2000, seed: int = 0) -> dict[str, Any]:
-    """Measure the runs, write the tables of the median to `out` and its card beside it, and return the card.
+def write_policy(run: Learner, path: Path) -> dict[str, Any]:
+    """Write a run's policy and its card, which has no results, and return the card."""
+    return export(run, path, opponents=())
 
-    The median is that of the mean win shares over all opponents; of an even number of runs the lower one of the middle.
+
+def write_tables(run: NTupleLearner, path: Path) -> dict[str, Any]:
+    """Write a run's tables and their card, which has no results, and return the card."""
+    run.ntuples.save(path)
+    facts = {"tuples": run.ntuples.tuples, "parameters": int(np.count_nonzero(run.ntuples.weights.astype(np.float16)))}
+    packages = ("rolit-env", "numpy", "numba", "safetensors")
+    card = describe(run.config.variant, path, path, packages, **facts, **history(run, run.config.workers))
+    write_card(card, path.with_suffix(".json"))
+    return card
+
+
+class Kind(NamedTuple):
+    """A kind of run.
+
+    Attributes:
+        ending: Of the files that are released.
+        command: The command line that trains it.
+        train: Trains a run in its folder.
+        kept_in: The file in a run's folder.
+        write: Writes the file of a run that is to be released and its card.
+    """
+
+    ending: str
+    command: RunCommand
+    train: Callable[..., None]
+    kept_in: str
+    write: Callable[[Any, Path], dict[str, Any]]
+
+
+KINDS = {
+    Learner: Kind(".onnx", train.COMMAND, train.train, checkpoint.FILE_NAME, write_policy),
+    NTupleLearner: Kind(".safetensors", ntuple.COMMAND, ntuple.train, ntuple.FILE_NAME, write_tables),
+}
+
+
+def release(runs: Sequence[Run], out: Path, rounds: int = 2000, seed: int = 0, said: str = "") -> dict[str, Any]:
+    """Measure the runs, write the file of the median to `out`, card and picture beside it, and return the card.
+
+    The median is that of the mean win shares over all opponents; of an even number of runs the lower one of the middle. There
+    is no picture of runs of which one was never evaluated.
+
+    Args:
+        runs: At least one.
+        out: The file, whose ending tells the kind of the runs.
+        rounds: Rounds against each opponent.
+        seed: Seed of those rounds.
+        said: What the card says of the file's limits, beside what its results do.
 
     Raises:
-        OutputError: when `out` does not end in `.safetensors` or can't be written.
-        OptionError: for runs of different variants.
+        OutputError: when `out` has another ending or can't be written.
+        OptionError: for runs that differ in more than their seeds, or less than one round.
+        ModelFileError: when the file does not answer as the run does.
     """
-    check_out(out, ".safetensors", rounds)
-    if len({run.config.variant for run in runs}) != 1:
-        raise OptionError("the runs are of different variants; allowed are runs of one")
-    opponents = (*OPPONENTS, *SEARCHES[runs[0].config.players])
-    with replacing(out.with_suffix(".json")) as card_draft, replacing(out) as draft:
-        results = []
-        for run in runs:
-            run.ntuples.save(draft)  # what is measured is what is released: halves of float32
-            write_card({"variant": {"size": run.config.size, "players": run.config.players}}, card_draft)
-            agent = NTupleAgent(draft)
-            agent.name = f"ntuple:{out}"
-            results.append(measure(run, agent, opponents, rounds, seed))
+    first, *others = map(settings_apart, runs)
+    differ = sorted({name for other in others for name in first.keys() | other if first.get(name) != other.get(name)})
+    if differ:
+        raise OptionError(f"the runs differ in {', '.join(differ)}; allowed are runs that differ in their seeds alone")
+    kind, chosen = KINDS[type(runs[0])], runs[0].config.variant
+    check_out(out, kind.ending, rounds)
+    here = out.parent.resolve() == models_folder().resolve()
+    picture = out.with_suffix(".png") if all(run.evaluations for run in runs) else None
+    with (
+        replacing(out.with_suffix(".json")) as card_draft,
+        replacing(out) as draft,
+        replacing(picture) if picture else nullcontext() as picture_draft,
+        TemporaryDirectory() as folder,
+    ):
+        files = [Path(folder, f"{number}{kind.ending}") for number in range(len(runs))]
+        cards = [kind.write(run, file) for run, file in zip(runs, files, strict=True)]
+        agents = [make_agent(str(file)) for file in files]  # what is measured is what is released: halves of float32
+        for agent in agents:
+            agent.name = out.stem if here else str(out)
+        results = [measure(agent, chosen, ladder(chosen, kind), rounds, seed) for agent in agents]
         means = [np.mean([result["win_share"][0] for result in played["against"].values()]) for played in results]
-        chosen = int(np.argsort(means)[(len(runs) - 1) // 2])
-        run = runs[chosen]
-        run.ntuples.save(draft)
-        card = describe(run, out, draft, ("rolit-env", "numpy", "numba", "safetensors"), tuples=run.ntuples.tuples)
-        card["results"] = results[chosen]
-        card["seeds"] = [
-            {
-                "seed": run.config.seed,
-                "minutes": round(run.seconds / 60, 2),
-                "turns": run.turns,
-                "win_share": {name: result["win_share"][0] for name, result in played["against"].items()},
-            }
-            for run, played in zip(runs, results, strict=True)
-        ]
+        median = int(np.argsort(means)[(len(runs) - 1) // 2])
+        shutil.copyfile(files[median], draft)
+        if picture_draft:
+            save_picture(draw(group(runs)), picture_draft)
+        card = cards[median] | {"name": out.stem, "picture": picture and picture.name, "results": results[median]}
+        card |= {"exam": exams} if (exams := examine(agents[median], chosen)) else {}
+        card["seeds"] = [seed_results(run, played) for run, played in zip(runs, results, strict=True)]
+        card["limits"] = limits(card, said)
+        card["commands"] = {
+            "training": training_command(runs[median], out.stem),
+            "results": f"make models-check TARGET={out.stem}" if here else shlex.join(["rolit", "check", str(out)]),
+        }
         write_card(card, card_draft)
     return card
+
+
+def ladder(chosen: Variant, kind: Kind) -> tuple[str, ...]:
+    """Return whom the files of a variant play: for policies that includes the released tables."""
+    tables = f"{chosen.name}-ntuple"
+    also = (tables,) if kind.ending == ".onnx" and tables in released_files() else ()
+    return (*OPPONENTS, *SEARCHES[chosen.players], *also)
+
+
+def training_command(run: Run, recipe: str) -> str:
+    """Return the command that trains such a run again: all of a recipe's seeds, or, without a recipe, this one."""
+    command, file = KINDS[type(run)].command, CONFIGS / f"{recipe}.yaml"
+    if file.is_file():
+        try:
+            config, _ = command.settings(["--config", str(file), "--seed", str(run.config.seed)])
+            if config == run.config:
+                return f"make models TARGET={recipe}"
+        except (RolitError, ArgumentError):
+            pass  # it is a recipe of another kind
+    usual = command.config().to_dict()
+    words = command.program.split()
+    for name, value in run.config.to_dict().items():
+        if value != usual[name]:
+            words += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
+    return shlex.join(words)
 
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
     options = ArgumentParser(
         prog="python -m training.release",
-        description="Release the tables of the median of some runs: one file and a card with measured results.",
+        description="Release the median of some runs: one file, a card with measured results, a picture of learning curves.",
         exit_on_error=False,
         allow_abbrev=False,
     )
-    options.add_argument("runs", type=str, nargs="+", help="folders of runs of python -m training.ntuple")
-    options.add_argument("--out", type=str, required=True, help="file to write, such as models/8x8-2p-ntuple.safetensors")
+    options.add_argument("runs", type=str, nargs="+", help="folders of runs, of training.train or training.ntuple")
+    options.add_argument(
+        "--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx or models/8x8-2p-ntuple.safetensors"
+    )
     options.add_argument("--rounds", type=int, default=2000, help="rounds against each opponent for the card")
     options.add_argument("--seed", type=int, default=0, help="seed of those rounds")
+    options.add_argument("--limits", type=str, default="", help="what the card says of its limits beside what results say")
     return options
 
 
@@ -93,10 +199,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: Namespace) -> int:
-    card = release([load(Path(run)) for run in options.runs], Path(options.out), options.rounds, options.seed)
-    print_results(card["results"])
-    print(f"wrote {options.out} (seed {card['config']['seed']}) and its card; the figures again: {card['results']['command']}")
+    runs = [load(Path(run)) for run in options.runs]
+    card = release(runs, Path(options.out), options.rounds, options.seed, options.limits)
+    print_card(card, Path(options.out))
     return 0
+
+
+def print_card(card: dict[str, Any], out: Path) -> None:
+    """Print what a released file came to."""
+    print_results(card["results"])
+    beside = f", its card and {card['picture']}" if card["picture"] else " and its card"
+    print(f"wrote {out} (seed {card['config']['seed']}){beside}; the figures again: {card['commands']['results']}")
 
 
 if __name__ == "__main__":

@@ -49,6 +49,7 @@ def describe(chosen: Variant, out: Path, draft: Path, packages: Sequence[str], *
         "name": out.stem,
         "variant": {"size": chosen.size, "players": chosen.players},
         **about,
+        "bytes": draft.stat().st_size,
         "versions": {name: version(name) for name in packages} | {"python": platform.python_version()},
         "sha256": hashlib.sha256(draft.read_bytes()).hexdigest(),
     }

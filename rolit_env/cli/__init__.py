@@ -12,16 +12,18 @@ import sys
 from collections.abc import Sequence
 
 from rolit_env import __version__
-from rolit_env.cli import bench, evaluate, exam, match, perft, play, rate, replay, report, solve, tournament
+from rolit_env.cli import bench, check, evaluate, exam, match, perft, play, rate, replay, report, solve, tournament
 from rolit_env.cli.parser import Parser
 from rolit_env.errors import RolitError
 
-VERBS = (play, replay, match, evaluate, rate, tournament, report, exam, solve, perft, bench)
+VERBS = (play, replay, match, evaluate, rate, tournament, report, exam, check, solve, perft, bench)
 """In the order of the help."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit code: 0 when all went well, 2 for bad input (one line on stderr), 130 after Ctrl-C.
+
+    A verb may return another one: `check` returns 1 for models that don't agree with their cards.
 
     Args:
         argv: The arguments after `rolit`; None takes those of the process.
@@ -30,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         options = build_parser().parse_args(arguments)
         options.command = ["rolit", *arguments]
-        options.run(options)
+        code: int = options.run(options) or 0
         sys.stdout.flush()  # so that a reader that went away shows here
     except KeyboardInterrupt:
         return 130
@@ -44,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (RolitError, OSError) as error:
         print(f"rolit: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    return 0
+    return code
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -50,7 +50,7 @@ Verbs: TypeAlias = "argparse._SubParsersAction[Parser]"
 def add_verb(
     verbs: Verbs,
     name: str,
-    run: Callable[[argparse.Namespace], None],
+    run: Callable[[argparse.Namespace], int | None],
     summary: str,
     notes: str,
     *,
@@ -61,7 +61,7 @@ def add_verb(
     Args:
         verbs: The verbs so far.
         name: What is typed.
-        run: Does the work, from the parsed options.
+        run: Does the work, from the parsed options; may return an exit code.
         summary: One sentence for the help of `rolit` and of the verb.
         notes: Lines of at most 90 characters that end the help of the verb, with an example.
         board: Whether the verb takes --size and --players as most do.
