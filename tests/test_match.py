@@ -4,6 +4,7 @@ import itertools
 import json
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -376,6 +377,7 @@ def test_ctrl_c_keeps_the_rounds_that_are_over(monkeypatch, capsys, tmp_path, ro
         (["random", "greedy", "--size", "5"], "is no variant"),
         (["random", "greedy", "--record", "no/such/folder/match.txt"], "its folder must exist"),
         (["random", "greedy", "--record", "x.json", "--json", "x.json"], "allowed are two files"),
+        (["random", "greedy", "--record", str(Path("x.json").resolve()), "--json", "x.json"], "allowed are two files"),
         ([], "the following arguments are required"),
     ],
 )

@@ -66,7 +66,7 @@ example: rolit match alphabeta:depth=4 mcts:simulations=200 --rounds 4 --record 
 
 def run(options: argparse.Namespace) -> None:
     """Play, printing a line for each round, then print and write what came out."""
-    if options.record and options.record == options.json:
+    if options.record and options.json and options.record.resolve() == options.json.resolve():
         raise OptionError(f"--record and --json both name {options.record}; allowed are two files")
     match = Match(options.agents, size=options.size, rounds=options.rounds, seconds=options.seconds, seed=options.seed)
     console = table_console()
