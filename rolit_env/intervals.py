@@ -32,7 +32,7 @@ def student(freedom: int) -> float:
 def half_width(share: Floats, error: Floats, samples: int, openings: int) -> Floats:
     """Return the half width of shares of rounds, float64 [...]; infinite for a single sample, which shows no spread.
 
-    Where all rounds ended alike there is no spread either, but what never happened may yet: by the rule of three its chance
+    Where all openings ended alike there is no spread either, but what never happened may yet: by the rule of three its chance
     is at most 3 / openings.
 
     Args:
@@ -43,4 +43,4 @@ def half_width(share: Floats, error: Floats, samples: int, openings: int) -> Flo
     """
     if samples < 2:
         return np.full(share.shape, np.inf)
-    return np.where((share == 0) | (share == 1), min(1.0, 3 / openings), student(samples - 1) * error)
+    return np.where((share == 0) | (share == 1) | (error < 1e-9), min(1.0, 3 / openings), student(samples - 1) * error)

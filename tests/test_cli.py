@@ -138,6 +138,8 @@ def test_evaluate_records_all_rounds(capsys, tmp_path, name):
     assert [set(record.agents.values()) for record in records] == [{"greedy", "random"}] * 20 + [{"greedy"}] * 20
     assert "many rounds don't fit" in refused(capsys, *EVALUATE, "--record", str(tmp_path / "rounds.json"))
     assert "many rounds don't fit" in refused(capsys, *EVALUATE, "--record", str(path), "--json", str(path))
+    spelt = path.parent / "more" / ".." / path.name
+    assert "many rounds don't fit" in refused(capsys, *EVALUATE, "--record", str(path), "--json", str(spelt))
     assert len(read_records(path)) == 40
 
 

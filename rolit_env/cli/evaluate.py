@@ -85,7 +85,8 @@ def run(options: argparse.Namespace) -> None:
         seat_assignments(len(seated), chosen.players)
         for one in seated:
             one.check_variant(chosen)
-    if options.record and (options.record.suffix == ".json" or options.record == options.json):
+    same = options.record and options.json and options.record.resolve() == options.json.resolve()
+    if same or (options.record and options.record.suffix == ".json"):
         raise OptionError(f"many rounds don't fit {options.record}; allowed is a .jsonl or a text, and not the file of --json")
     with recording(options.record) if options.record else nullcontext() as record, draft_of(options.json) as draft:
         results = _play_tables(tables, options, record)

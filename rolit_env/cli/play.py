@@ -49,7 +49,7 @@ example: rolit play --against positional --color green""",
         type=Path,
         metavar="FILE",
         help="write the round to a file, replaced at once and after every turn, for rolit replay; "
-        "JSON if it ends in .json, else text",
+        "JSON if it ends in .json or .jsonl, else text",
     )
 
 
