@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from training.checkpoint import FILE_NAME, load_checkpoint
 from training.command import run_command, stop_on_interrupt
 from training.export import export
 from training.learner import Learner
+from training.release import SEARCHES
 from training.run import OPPONENTS
 from training.train import COMMAND, train
 
@@ -46,12 +48,12 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
             return False
 
     variant = learner.config.variant
-    console.rule(f"2. The network against the scripted agents, {rounds} rounds each")
+    opponents = (*OPPONENTS, SEARCHES[variant.players][1])
+    console.rule(f"2. The network against the scripted agents and a search, {rounds} rounds each")
     agent = NetworkAgent(learner)
-    opponents = {name: make_agent(name) for name in OPPONENTS}
     network = {
-        name: play_rounds([agent, opponent], rounds, size=variant.size, players=variant.players, seed=SEED).to_dict()
-        for name, opponent in opponents.items()
+        name: play_rounds([agent, make_agent(name)], rounds, size=variant.size, players=variant.players, seed=SEED).to_dict()
+        for name in opponents
     }
 
     policy = run / "policy.onnx"
@@ -59,7 +61,7 @@ def demo(config: Path, run: Path, minutes: float, rounds: int) -> bool:
     export(learner, policy, rounds, SEED)
 
     console.rule("4. The exported file, in a process that can't import torch")
-    exported = _evaluate_without_torch(policy, rounds, learner)
+    exported = _evaluate_without_torch(policy, opponents, rounds, learner)
 
     console.rule("Results")
     console.print(_table(network, exported, rounds, learner))
@@ -87,15 +89,15 @@ def _learner(config: Path, run: Path, minutes: float, console: Console) -> Learn
     return learner
 
 
-def _evaluate_without_torch(policy: Path, rounds: int, learner: Learner) -> dict[str, Any]:
+def _evaluate_without_torch(policy: Path, opponents: Sequence[str], rounds: int, learner: Learner) -> dict[str, Any]:
     config = learner.config
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = ["evaluate", str(policy), "--against", *OPPONENTS, "--size", str(config.size), "--seed", str(SEED)]
+        command = ["evaluate", str(policy), "--against", *opponents, "--size", str(config.size), "--seed", str(SEED)]
         command += ["--players", str(config.players), "--rounds", str(rounds), "--json", str(report)]
         subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *command], check=True, stdout=subprocess.DEVNULL)
         results = json.loads(report.read_text(encoding="utf-8"))["results"]
-    return dict(zip(OPPONENTS, results, strict=True))
+    return dict(zip(opponents, results, strict=True))
 
 
 def _table(network: dict[str, Any], exported: dict[str, Any], rounds: int, learner: Learner) -> Table:
@@ -106,7 +108,7 @@ def _table(network: dict[str, Any], exported: dict[str, Any], rounds: int, learn
     table.add_column("against")
     for column in ("the network", "the exported file, no torch", "its balls", "tied"):
         table.add_column(column, justify="right")
-    for name in OPPONENTS:
+    for name in network:
         before, after = network[name], exported[name]
         table.add_row(name, _share(before), _share(after), f"{after['balls'][0]:.1f}", f"{after['tied']:.1%}")
     return table
