@@ -146,7 +146,8 @@ def _compare(what: str, said: dict[str, Any], found: dict[str, Any], shares: lis
         note = "; ".join(f"{share.name} {share.found:.4f}, not {share.said:.4f} ± {share.allowed:.4f}" for share in outside)
         return Finding(*finding, "outside", note)
     if said.get("rounds") == found.get("rounds") and all(_alike(share.said, share.found) for share in shares):
-        return Finding(*finding, "outside", "the shares are the very same, but other figures are not")
+        others = [key for key in said if not _alike({key: said[key]}, found)]
+        return Finding(*finding, "outside", f"the shares are the very same, but not {', '.join(others)}")
     return Finding(*finding, "within")
 
 

@@ -151,7 +151,7 @@ def test_limits_say_whom_it_does_not_beat():
     assert said[1] == "No stronger than alphabeta:depth=2: win share 0.510 ± 0.020, par 0.50."
     assert said[2] == "Weaker than alphabeta:depth=4: win share 0.300 ± 0.020, par 0.50."
     assert said[3].startswith(
-        "Keeps the exact value in 75.0% of endgames with 10 to 14 empty cells, in 70.0% of those with 14;"
+        "Keeps the exact value in 75.00 % of endgames with 10 to 14 empty cells, in 70.00 % of those with 14;"
     )
 
 

@@ -54,7 +54,7 @@ def limits(card: dict[str, Any], said: str = "") -> list[str]:
         said: What else there is to say.
     """
     size, players = card["variant"]["size"], card["variant"]["players"]
-    sentences = [f"Plays {size}x{size} with {players} players and no other variant, one and the same move in a position."]
+    sentences = [f"Plays {size}x{size} with {players} players and no other variant, and always the same move in a position."]
     for name, result in card["results"]["against"].items():
         share, interval, par = _figures(result)
         figures = f"win share {share:.3f} ± {interval:.3f}, par {par:.2f}"
@@ -67,16 +67,21 @@ def limits(card: dict[str, Any], said: str = "") -> list[str]:
         if not exam["complete"]:
             worst = min(exam["by_empties"], key=lambda count: exam["by_empties"][count]["kept"])
             sentences.append(
-                f"Keeps the exact value in {kept:.1%} of endgames with {empties[-1]} to {empties[0]} empty cells, in "
-                f"{exam['by_empties'][worst]['kept']:.1%} of those with {worst}; a search to the end keeps it in all."
+                f"Keeps the exact value in {_percent(kept)} of endgames with {empties[-1]} to {empties[0]} empty cells, in "
+                f"{_percent(exam['by_empties'][worst]['kept'])} of those with {worst}; a search to the end keeps it in all."
             )
         elif kept < 1:
-            own = exam["own_play"]["kept"]
+            own = _percent(exam["own_play"]["kept"])
             sentences.append(
-                f"With {exam['starter']} first it keeps the exact value in {kept:.2%} of all positions, and in {own:.2%} of "
-                "those that it comes to itself."
+                f"With {exam['starter']} first it keeps the exact value in {_percent(kept)} of all positions, and in {own} of "
+                "those that come up under its own play."
             )
     return [*sentences, *([said] if said else [])]
+
+
+def _percent(share: float) -> str:
+    """Write 99.99 %, and 100 % of nothing less."""
+    return "100 %" if share == 1 else f"{min(100 * share, 99.99):.2f} %"
 
 
 def print_results(results: dict[str, Any]) -> None:
