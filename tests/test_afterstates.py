@@ -11,6 +11,7 @@ from torch import nn
 
 from rolit_env import GameBatch, make_agent, play_rounds
 from rolit_env.errors import CheckpointError
+from rolit_env.search.patterns import table_rows
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants
 from training import train as train_module
@@ -78,7 +79,7 @@ def test_torch_finds_the_rows_that_kernels_find(variant):
 def test_sums_and_gradients_are_those_of_an_embedding(count, threads):
     threads(count)
     tuples, rng = patterns(6), torch.Generator().manual_seed(0)
-    table = nn.Embedding(tuples.size, 16)
+    table = nn.Embedding(table_rows(6), 16)
     batch = GameBatch(200, size=6, seed=0)
     batch.step_random(np.random.default_rng(0), 12)
     rows = afterstate_rows(position_words(batch), 6, 2)[2]
@@ -94,7 +95,7 @@ def test_sums_and_gradients_are_those_of_an_embedding(count, threads):
 def test_the_number_of_threads_changes_nothing(threads):
     tuples, batch = patterns(8), GameBatch(300, players=4, seed=0)
     batch.step_random(np.random.default_rng(0), 30)
-    table = nn.Embedding(tuples.size, 8)
+    table = nn.Embedding(table_rows(8), 8)
     found = []
     for count in (1, 2, 5):
         threads(count)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from rolit_env.adapters.masked import ILLEGAL
+from rolit_env.search.patterns import table_rows
 from training.network import Network
 from training.patterns import RowSums, afterstate_rows, patterns, position_rows, rows_in_torch
 
@@ -31,7 +32,7 @@ class Afterstates(Network):
         super().__init__()
         self.size = size
         self.players = players
-        rows = patterns(size).size
+        rows = table_rows(size)
         self.turn_table, self.value_table = nn.Embedding(rows, width), nn.Embedding(rows, width)
         # What all turns, or all seats, have in common makes no difference.
         self.turn_head = _head(width, hidden, bias=False)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rolit_env.errors import AgentError, ModelFileError
 from rolit_env.search.network import EIGHT, Head, Network, join_tables, make_network
-from rolit_env.search.patterns import patterns
+from rolit_env.search.patterns import patterns, table_rows
 from rolit_env.variant import Variant
 
 KIND = "Afterstates"
@@ -52,7 +52,7 @@ def read_network(path: Path, chosen: Variant) -> Network:
     except Exception as error:  # what protobuf and onnx raise for a bad file has no common base class
         raise ModelFileError(f"{path} is no ONNX file whose network can be read ({str(error).splitlines()[0]})") from None
     tables = [found.get(f"{name}_table.weight", np.zeros((0, 0), np.float32)) for name in ("turn", "value")]
-    size, width = patterns(chosen.size).size, tables[0].shape[-1]
+    size, width = table_rows(chosen.size), tables[0].shape[-1]
     if not width or width % EIGHT or any(table.shape != (size, width) for table in tables):
         raise ModelFileError(
             f"{path} holds no network of afterstates for {chosen.name}, which has two tables of {size} rows, "

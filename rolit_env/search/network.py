@@ -104,11 +104,11 @@ def no_network(size: int) -> Network:
 
 
 def join_tables(turns: npt.NDArray[Any], values: npt.NDArray[Any], size: int) -> Floats:
-    """Return the rows of a network, float32 [T, 2 W], from its two tables, [T, W] each, whose mirror images share a row."""
-    shape = len(turns), 2 * turns.shape[1]
+    """Return a row for each content of the patterns, float32 [·, 2 W], from a network's two tables, [T, W] each."""
+    shared = shared_rows(size)
+    shape = len(shared), 2 * turns.shape[1]
     room = np.zeros(4 * shape[0] * shape[1] + LINE, np.uint8)
     rows: Floats = room[-room.ctypes.data % LINE :][: 4 * shape[0] * shape[1]].view(np.float32).reshape(shape)
-    shared = shared_rows(size)
     rows[:, : shape[1] // 2], rows[:, shape[1] // 2 :] = turns[shared], values[shared]
     rows[0] = 0  # picked by lanes that are not in use
     return rows

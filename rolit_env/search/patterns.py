@@ -66,6 +66,15 @@ def patterns(size: int) -> TupleSet:
 
 @cache
 def shared_rows(size: int) -> npt.NDArray[np.int32]:
-    """Return which row of a table each row of the patterns is, int32 [T]: contents and their mirror image share one."""
+    """Return which row of a network's table contents of patterns pick, int32 [patterns(size).size], by their number.
+
+    Contents and their mirror image share one, so tables have `table_rows` of them.
+    """
     twins = mirror_twins(TUPLES[size], size, PATTERN_BASES)
-    return np.minimum(np.arange(len(twins)), twins).astype(np.int32)
+    _, rows = np.unique(np.minimum(np.arange(len(twins)), twins), return_inverse=True)
+    return rows.astype(np.int32)
+
+
+def table_rows(size: int) -> int:
+    """Return how many rows a network's tables have on a board of this size, T."""
+    return int(shared_rows(size).max()) + 1
