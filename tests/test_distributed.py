@@ -12,6 +12,7 @@ import torch
 import yaml
 
 from rolit_env.errors import ConfigError
+from tests.test_distil import TEACHER
 from training import distributed
 from training import train as train_module
 from training.checkpoint import FILE_NAME, load_checkpoint
@@ -66,8 +67,9 @@ def compare(found, right):
         ({"symmetry": True, "snapshot_share": 0.5, "snapshot_every": 1, "snapshots": 2}, 1, 2),
         ({"network": "afterstates", "players": 2}, 2, 1),
         ({"network": "afterstates", "players": 3}, 1, 2),
+        ({"teacher": TEACHER, "opponents": [TEACHER], "opponent_share": 0.5}, 2, 1),
     ],
-    ids=["two, then one", "one, then two", "afterstates of two, two, then one", "afterstates of three, one, then two"],
+    ids=["two, then one", "one, then two", "two tables, two, then one", "two tables, one, then two", "guests"],
 )
 def test_two_processes_learn_what_one_does_and_each_number_goes_on_with_the_others_run(tmp_path, settings, first, then):
     config = UNEVEN | settings | {"minutes": 0, "turns": 4 * ROUND}
