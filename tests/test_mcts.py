@@ -21,9 +21,11 @@ from rolit_env.search.evaluation import hand_made, pair_value, seat_values
 from rolit_env.search.mcts import Formula, Leaves
 from rolit_env.search.playouts import Playouts, _favourites
 from rolit_env.search.tree import Tree, compact, make_tree, plant, root_moves
+from rolit_env.solve import move_values
 from rolit_env.variant import COLORS
 from tests.oracle import VARIANTS
 from tests.test_agents import random_batch, save_policy
+from tests.test_network import make_afterstates, save_afterstates, torch_answers
 
 ALL_VARIANTS = pytest.mark.parametrize(("size", "players"), VARIANTS)
 UCT = Formula(0.5, puct=False)
@@ -412,6 +414,9 @@ def test_the_name_builds_the_agent_again(description: str, name: str) -> None:
         ("exact=-1", "ints from 0 to 14"),
         ("exact=15", "ints from 0 to 14"),
         ("simulations=many", "type int"),
+        ("temperature=0", "numbers above 0"),
+        ("temperature=nan", "numbers above 0"),
+        ("temperature=2", "only a policy whose network kernels know has one"),
         ("depth=4", "simulations, seconds, explore, playouts, policy, exact"),
     ],
 )
@@ -503,3 +508,94 @@ def test_policies_for_other_variants_and_missing_ones_are_refused(tmp_path: Path
     expected = agent.act(random_batch(2, 6, 3, 5), np.random.default_rng(0)).tolist()
     twin = pickle.loads(pickle.dumps(agent))
     assert twin.act(random_batch(2, 6, 3, 5), np.random.default_rng(0)).tolist() == expected
+
+
+# With a policy whose network kernels know.
+
+
+@ALL_VARIANTS
+def test_a_network_plays_whole_rounds(size: int, players: int, tmp_path: Path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(size, players))
+    agent = make_agent(f"mcts:simulations=12,policy={path},exact=0")
+    assert make_agent(agent.name).name == agent.name
+    games, rng = random_batch(70, size, players, 0), np.random.default_rng(0)
+    while not games.done:
+        before, twin = games.view(), pickle.loads(pickle.dumps(agent))
+        actions = agent.act(games, rng)
+        np.testing.assert_array_equal(games.view(), before)
+        if games.ply == 5:
+            np.testing.assert_array_equal(
+                twin.act(games, np.random.default_rng(1)), make_agent(agent.name).act(games, np.random.default_rng(1))
+            )
+        games.step(actions)
+    with pytest.raises(RoundOverError):
+        agent.act(games, rng)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+@pytest.mark.parametrize("temperature", [1, 3])
+def test_a_network_gives_priors_and_values(players: int, temperature: float, tmp_path: Path) -> None:
+    network = make_afterstates(6, players)
+    path = save_afterstates(tmp_path, network)
+    options = "" if temperature == 3 else f",temperature={temperature}"
+    agent = make_agent(f"mcts:simulations=1,policy={path}{options}")
+    assert isinstance(agent, MctsAgent)
+    games = random_batch(20, 6, players, 10)
+    agent.act(games, np.random.default_rng(0))
+    tree = agent._kept[0]
+    logits, values = torch_answers(network, games)
+    for game in range(20):
+        cells, visits, totals = root_moves(tree, game)
+        weights = np.exp((logits[game, cells] - logits[game].max()) / temperature)
+        priors, worths = tree.priors[list(children(tree, game))], tree.worths[list(children(tree, game))]
+        np.testing.assert_allclose(priors, weights / weights.sum(), rtol=1e-3)
+        after = games[[game] * len(cells)]
+        after.step(cells.astype(np.int64))
+        shares = (1 + torch_answers(network, after)[1] * (players - 1)) / players  # by seat, the next mover's first
+        if players == 2:
+            np.testing.assert_allclose(worths, shares[:, 1].clip(0, 1), atol=1e-4)
+        else:
+            mover = (1 + values[game, 0] * (players - 1)) / players
+            assert (priors * worths).sum() == pytest.approx(mover.clip(0, 1), abs=1e-4)
+        # The simulation took the move that promises most, and brought back what its position is worth.
+        best = int(visits.argmax())
+        assert visits.sum() == 1
+        # It had no visits to be curious about yet.
+        assert worths[best] == worths.max()
+        assert totals[best] == pytest.approx(shares[best, -1].clip(0, 1), abs=1e-4)
+
+
+@pytest.mark.parametrize("players", [2, 3, 4])
+def test_a_network_s_visits_add_up(players: int, tmp_path: Path) -> None:
+    agent = MctsAgent(simulations=300, policy=str(save_afterstates(tmp_path, make_afterstates(6, players))))
+    games = random_batch(5, 6, players, 10)
+    agent.act(games, np.random.default_rng(0))
+    for game in range(5):
+        assert root_moves(agent._kept[0], game)[1].sum() == 300
+        assert_visits_add_up(agent._kept[0], game, 0)
+
+
+@pytest.mark.parametrize(("size", "players"), [(4, 2), (6, 2), (6, 3), (6, 4)])
+def test_endings_are_found_out_with_a_network_that_knows_nothing(size: int, players: int, tmp_path: Path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(size, players))
+    for left in (1, 2, 4, 7) if players == 2 else (1, 2, 4):
+        games = random_batch(40, size, players, size * size - 4 - left, seed=left)
+        agent = MctsAgent(simulations=1500, policy=str(path), exact=0, explore=0.5)
+        assert_best(games, agent.act(games, np.random.default_rng(0)), least=2 if left > 1 else 0)
+
+
+def test_leaves_near_the_end_are_solved(tmp_path: Path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(6, 2))
+    agent = MctsAgent(simulations=40, policy=str(path), exact=0)
+    games = random_batch(30, 6, 2, 32 - mcts.SOLVED - 1, seed=1)
+    agent.act(games, np.random.default_rng(0))
+    seen = set()
+    for game in range(30):
+        cells, visits, totals = root_moves(agent._kept[0], game)
+        for cell, count, total in zip(cells.tolist(), visits.tolist(), totals.tolist(), strict=True):
+            after = games[[game]]
+            after.step([cell])
+            worth = -int(move_values(after).max()) if count else 0
+            assert total == count * (0.5 + 0.5 * np.sign(worth))
+            seen.add(np.sign(worth))
+    assert seen == {-1, 0, 1}

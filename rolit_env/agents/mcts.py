@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
+from rolit_env.agents.network import holds_network
 from rolit_env.agents.ntuple import load_released
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import grade_words
@@ -19,7 +19,9 @@ from rolit_env.errors import AgentError
 from rolit_env.search import mcts
 from rolit_env.search.evaluation import Evaluation, hand_made
 from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.ntuple import make_scratch
 from rolit_env.search.playouts import Playouts
+from rolit_env.search.solver import make_memory
 from rolit_env.search.tree import ENTRY_BYTES, Tree, compact, make_tree, most_visited, plant
 from rolit_env.solve import move_values
 from rolit_env.variant import Variant
@@ -27,12 +29,24 @@ from rolit_env.variant import Variant
 SIMULATIONS = 800
 """Simulations a move where no budget is given."""
 
-EXPLORE = {"random": (0.5, 0.5), "graded": (0.5, 0.5), "none": (0.03, 0.1), "policy": (0.15, 0.5)}
-"""Curiosity where none is given, by what leaves go by, for two players and for more; found by play on 8x8."""
+EXPLORE = {
+    "random": (0.5, 0.5),
+    "graded": (0.5, 0.5),
+    "none": (0.03, 0.1),
+    "policy": (0.15, 0.5),
+    "network": (0.1, 0.2),
+}
+"""Curiosity where none is given, by what leaves go by, for two players and for more; found by play on 8x8.
+
+A policy is a `network` where kernels know it.
+"""
+
+TEMPERATURE = 3.0
+"""That of a network's priors, which come from play without search and are too sure of themselves for it."""
 
 PLAYOUTS = ("random", "graded", "none")
 
-EXACT = 8
+EXACT, EXACT_OF_NETWORK = 8, 10
 MOST_EXACT = 14
 """Empty cells: with which moves are solved where nothing is said, and with which they can be, in a moment still."""
 
@@ -65,10 +79,12 @@ class MctsAgent(Agent):
             less it takes: `EXPLORE` has what is usual.
         playouts: `random`; or `graded`: by the grades that `positional` goes by, corners first, and, with two players, cells
             next to a corner last; or `none`: a leaf is worth what the evaluation of the other searches says.
-        policy: Path of a policy file, `.onnx`; there are no playouts then.
-        eval: Path of n-tuple tables, `.safetensors`, that value leaves; there are no playouts then.
-        exact: With so many empty cells or fewer, two players' moves are solved instead (8), which is faster then. The end of
-            a round of more players depends on how others choose among moves that are alike to them, so it is searched.
+        policy: A policy file, `.onnx`, or a released one's name; there are no playouts then.
+        eval: N-tuple tables, `.safetensors`, that value leaves; there are no playouts then.
+        exact: With so many empty cells or fewer, two players' moves are solved instead (8, or 10 by a network), which is
+            faster then. The end of a round of more players depends on how others choose among moves that are alike to them, so
+            it is searched.
+        temperature: That of a network's priors (3): above 1 makes the policy less sure of itself.
 
     Attributes:
         evaluation: What values leaves without playouts; None for the one made by hand, which differs from variant to variant.
@@ -89,6 +105,7 @@ class MctsAgent(Agent):
         policy: str | None = None,
         exact: int | None = None,
         eval: str | None = None,  # noqa: A002  (what is typed)
+        temperature: float | None = None,
     ) -> None:
         if simulations is not None and not 1 <= simulations <= 10**9:
             raise AgentError(f"simulations={simulations} does not exist; allowed are ints from 1 to a billion")
@@ -103,6 +120,8 @@ class MctsAgent(Agent):
             raise AgentError(f"playouts={playouts} does not exist; allowed are {allowed}")
         if exact is not None and not 0 <= exact <= MOST_EXACT:
             raise AgentError(f"exact={exact} does not exist; allowed are ints from 0 to {MOST_EXACT}")
+        if temperature is not None and not 0 < temperature < float("inf"):
+            raise AgentError(f"temperature={temperature:g} does not exist; allowed are numbers above 0")
         if simulations is None and seconds is None:
             simulations = SIMULATIONS
         options = {
@@ -113,21 +132,27 @@ class MctsAgent(Agent):
             "policy": policy,
             "exact": exact,
             "eval": eval,
+            "temperature": temperature,
         }
         self._options: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
         self.name = "mcts:" + ",".join(f"{key}={value}" for key, value in self._options.items())
         self.simulations = simulations
         self.seconds = seconds
-        self.exact = EXACT if exact is None else exact
         self.playouts = playouts or ("none" if eval is not None else PLAYOUTS[0])
         self.policy = PolicyAgent(policy) if policy is not None else None
-        self.ntuples = load_released(Path(eval))[1] if eval is not None else None
+        self.network = self.policy.network if self.policy and holds_network(self.policy.card) else None
+        if temperature is not None and self.network is None:
+            raise AgentError(f"temperature={temperature:g} has no use; only a policy whose network kernels know has one")
+        self.temperature = TEMPERATURE if temperature is None else temperature
+        self.exact = (EXACT_OF_NETWORK if self.network else EXACT) if exact is None else exact
+        self.ntuples = load_released(eval)[1] if eval is not None else None
         if self.ntuples:
             self.evaluation = self.ntuples.evaluation()
         self.explore = explore
         self._kept: list[Tree] = []
         self._kept_for: tuple[Variant, int] | None = None
         self._room: Tree | None = None
+        self._solver = make_memory(1 << 16 if self.network else 2)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy starts without trees.
@@ -151,7 +176,7 @@ class MctsAgent(Agent):
         now = games.variant, len(games)
         kept = self._kept if self._kept_for == now else []
         self._kept, self._kept_for = [], now
-        group, keeps = POLICY_GROUP if self.policy else GROUP, TREE_BYTES
+        group, keeps = POLICY_GROUP if self.policy and not self.network else GROUP, TREE_BYTES
         for number, first in enumerate(range(0, len(games), group)):
             chosen = slice(first, first + group)
             tree = self._search(games, chosen, kept[number] if number < len(kept) else None, rng)
@@ -172,10 +197,14 @@ class MctsAgent(Agent):
         leaves, formula = mcts.make_leaves(len(view)), self._formula(games.variant)
         left = self.simulations or 1 << 62
         end = time.monotonic() + (self.seconds or float("inf")) * len(view)
-        most = max(1, SLICE // len(view))
+        most, scratch = max(1, SLICE // len(view)), make_scratch(players)
         while left > 0:
             count = min(left, most)
-            if self.policy:
+            if self.network:
+                mcts.search_by_network(
+                    tree, leaves, players, size, count, formula, self.temperature, self.network, scratch, self._solver
+                )
+            elif self.policy:
                 self._simulate_with_policy(self.policy, games, tree, leaves, formula)
                 count = 1
             elif self.playouts == "none":
@@ -207,7 +236,8 @@ class MctsAgent(Agent):
         mcts.back_up(tree, leaves, players, legal, logits, values)
 
     def _formula(self, variant: Variant) -> Formula:
-        usual = EXPLORE["policy" if self.policy else self.playouts][variant.players > 2]
+        kind = "network" if self.network else "policy" if self.policy else self.playouts
+        usual = EXPLORE[kind][variant.players > 2]
         return Formula(usual if self.explore is None else float(self.explore), self.policy is not None)
 
     def _playouts(self, variant: Variant) -> Playouts:

@@ -17,13 +17,20 @@ import numpy.typing as npt
 from numba import int64, uint64
 from numba.extending import register_jitable
 
-from rolit_env.bits import Words
+from rolit_env.bits import Words, popcount
 from rolit_env.kernel import kernel, kernel_for_each_size
 from rolit_env.rules import word_geometry
+from rolit_env.search.children import seat_children
 from rolit_env.search.evaluation import SCALE, SHARE, pair_value, seat_values
+from rolit_env.search.network import Network, answer_position, answer_turns
+from rolit_env.search.ntuple import Scratch
 from rolit_env.search.playouts import FEW, Playouts, play_out, play_out_alone, share_round
 from rolit_env.search.position import after_turn, empty_count, legal_cells
+from rolit_env.search.solver import solve_pair
 from rolit_env.search.tree import Tree, expand
+
+SOLVED = 5
+"""Empty cells with which leaves of two players are solved, where a network values the others: it takes no longer."""
 
 DEEPEST = 61
 """Nodes on the longest path: a round of 60 turns and the root."""
@@ -81,12 +88,16 @@ def _choose_child(tree: Any, node: Any, formula: Any) -> Any:
         for child in range(first, last):
             total += tree.totals[child]
             visits += tree.visits[child]
-        # A child without visits is taken to be worth what the node has been worth to its mover so far.
+        # A child without visits is taken to be worth what a network says, or else what the node was to its mover so far.
         expected = total / visits if visits else 0.0
         curiosity = formula.explore * np.sqrt(float(tree.visits[node]))
         for child in range(first, last):
             count = tree.visits[child]
-            mean = tree.totals[child] / count if count else expected
+            mean = tree.worths[child]
+            if count:
+                mean = tree.totals[child] / count
+            elif np.isnan(mean):
+                mean = expected
             score = mean + curiosity * tree.priors[child] / (1 + count)
             if score > most:
                 best, most = child, score
@@ -233,27 +244,151 @@ def back_up(tree: Tree, leaves: Leaves, players: int, legal: Words, logits: Any,
             _share_leaf(leaves, game, players)
         else:
             for slot in range(players):
-                share = (1.0 + values[at, slot] * (players - 1)) / players
-                leaves.shares[game, (mover + slot) % players] = min(max(share, 0.0), 1.0)
+                leaves.shares[game, (mover + slot) % players] = _share(values[at, slot], players)
             node = leaves.paths[game, mover]
             if expand(tree, node, legal[game]):
-                _set_priors(tree, node, logits[at])
+                first = int64(tree.firsts[node])
+                for child in range(first, first + int64(tree.counts[node])):
+                    tree.priors[child] = logits[at, tree.cells[child]]
+                _soften(tree, node, 1.0)
             at += 1
         _back_up(tree, leaves, game, players)
 
 
 @register_jitable
-def _set_priors(tree: Any, node: Any, logits: Any) -> None:
-    """Write the softmax of the legal cells' logits into the children."""
+def _share(payoff: Any, players: int) -> Any:
+    """Return the share of the round that a payoff (`win`) stands for."""
+    return min(max((1.0 + payoff * (players - 1)) / players, 0.0), 1.0)
+
+
+@register_jitable
+def _soften(tree: Any, node: Any, temperature: Any) -> None:
+    """Turn the logits that the priors of a node's children hold into priors: their softmax."""
     first = int64(tree.firsts[node])
     last = first + int64(tree.counts[node])
     most = -np.inf
     for child in range(first, last):
-        most = max(most, logits[tree.cells[child]])
+        most = max(most, tree.priors[child])
     total = 0.0
     for child in range(first, last):
-        weight = np.exp(logits[tree.cells[child]] - most)
-        tree.priors[child] = weight
-        total += weight
+        tree.priors[child] = np.exp((tree.priors[child] - most) / temperature)
+        total += tree.priors[child]
     for child in range(first, last):
         tree.priors[child] /= total
+
+
+@kernel
+def search_by_network(
+    tree: Tree,
+    leaves: Leaves,
+    players: int,
+    size: int,
+    simulations: int,
+    formula: Formula,
+    temperature: float,
+    network: Network,
+    scratch: Scratch,
+    memory: Words,
+) -> None:
+    """Run simulations in the trees of a group of games, one tree after another; a network gives priors and values.
+
+    Args:
+        tree: The trees.
+        leaves: Of as many games.
+        players: P.
+        size: Side of the board.
+        simulations: In each game.
+        formula: PUCT.
+        temperature: Priors are the softmax of logits divided by it.
+        network: To ask.
+        scratch: To work with.
+        memory: Of the exact solver.
+    """
+    for game in range(leaves.left.shape[0]):  # before one tree takes the others' room
+        if tree.firsts[game] == 0:
+            root = tree.roots[0, game], tree.roots[1, game], tree.roots[2, game], tree.roots[3, game]
+            _open_by_network(tree, game, root, players, size, temperature, network, scratch)
+    for game in range(leaves.left.shape[0]):
+        for _ in range(simulations):
+            _descend_by_network(tree, leaves, game, players, size, formula, temperature, network, scratch)
+            depth, left = leaves.depths[game], leaves.left[game]
+            own, following = leaves.words[0, game], leaves.words[1, game]
+            third, fourth = leaves.words[2, game], leaves.words[3, game]
+            if left == 0:
+                _share_leaf(leaves, game, players)
+            elif depth > 0 and players == 2 and left <= SOLVED:
+                node = leaves.paths[game, depth]
+                share = tree.totals[node] / max(tree.visits[node], 1)  # of who moved here; all visits brought the same
+                if tree.visits[node] == 0:
+                    value = solve_pair(own, following, third | fourth, int64(-1), int64(1), int64(size), memory)
+                    share = 0.5 - 0.5 * np.sign(value)
+                leaves.shares[game, depth % 2], leaves.shares[game, (depth + 1) % 2] = 1.0 - share, share
+            else:
+                answer_position((own, following, third, fourth), players, size, network)
+                for slot in range(players):
+                    leaves.shares[game, (depth + slot) % players] = _share(network.values[slot], players)
+            _back_up(tree, leaves, game, players)
+
+
+@register_jitable
+def _descend_by_network(
+    tree: Any, leaves: Any, game: Any, players: int, size: int, formula: Any, temperature: Any, network: Any, scratch: Any
+) -> None:
+    """Go down to a leaf: a position without visits, near its end, or without room for children.
+
+    Most leaves are never met again, so the turns from them are looked at no sooner than at the second visit.
+    """
+    own, following, third, fourth = tree.roots[0, game], tree.roots[1, game], tree.roots[2, game], tree.roots[3, game]
+    left = empty_count(own, following, third, fourth, size)
+    node, depth = int64(game), 0
+    leaves.paths[game, 0] = node
+    while left > 0 and (depth == 0 or (tree.visits[node] and (players > 2 or left > SOLVED))):
+        if tree.firsts[node] == 0:
+            words = own, following, third, fourth
+            if not _open_by_network(tree, node, words, players, size, temperature, network, scratch):
+                break
+        node = _choose_child(tree, node, formula)
+        own, following, third, fourth = after_turn(uint64(tree.cells[node]), own, following, third, fourth, players, size)
+        left -= 1
+        depth += 1
+        leaves.paths[game, depth] = node
+    leaves.words[0, game], leaves.words[1, game] = own, following
+    leaves.words[2, game], leaves.words[3, game] = third, fourth
+    leaves.left[game], leaves.depths[game] = left, depth
+
+
+@register_jitable
+def _open_by_network(
+    tree: Any, node: Any, position: Any, players: int, size: int, temperature: Any, network: Any, scratch: Any
+) -> bool:
+    """Give a node its children, with priors and advantages; where the pool has no room, return False."""
+    own, following, third, fourth = position
+    legal = legal_cells(own, following | third | fourth, size)
+    if not expand(tree, node, legal):
+        return False
+    count = seat_children(own, following, third, fourth, scratch.rows, size, scratch.cells, scratch.words)
+    answer_turns(scratch.words, count, players - 1, 0, size, network)
+    first = int64(tree.firsts[node])
+    for child in range(first, first + count):
+        # The network's answers are in the order of the cells, a node's children in any.
+        at = int64(popcount(legal & ((uint64(1) << uint64(tree.cells[child])) - uint64(1))))
+        tree.priors[child] = network.logits[at]
+        tree.worths[child] = (1.0 + network.values[at] * (players - 1)) / players
+    _soften(tree, node, temperature)
+    if players > 2:
+        _centre(tree, first, count, position, players, size, network)
+    return True
+
+
+@register_jitable
+def _centre(tree: Any, first: Any, count: Any, position: Any, players: int, size: int, network: Any) -> None:
+    """Move the worths of children so that on average, by their priors, they are the share of the position's mover.
+
+    That of one seat alone lacks the mean of all seats, which is about the same for all children.
+    """
+    answer_position(position, players, size, network)
+    lacking = _share(network.values[0], players)
+    for child in range(first, first + count):
+        lacking -= tree.priors[child] * tree.worths[child]
+    for child in range(first, first + count):
+        tree.worths[child] += lacking

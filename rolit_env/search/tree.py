@@ -30,6 +30,7 @@ class Tree(NamedTuple):
         visits: Simulations that went through an entry, int64 [N].
         totals: Shares that they brought the seat that moves into the entry, summed, float64 [N].
         priors: How much a policy thinks of the move, float32 [N].
+        worths: What share a network expects for whoever makes the move, before any visit, float32 [N]; NaN if none was asked.
         firsts: The first of an entry's children, 0 before it is expanded, int32 [N].
         counts: The number of its children, int8 [N].
         cells: The move that leads into it, int8 [N].
@@ -41,6 +42,7 @@ class Tree(NamedTuple):
     visits: npt.NDArray[np.int64]
     totals: npt.NDArray[np.float64]
     priors: npt.NDArray[np.float32]
+    worths: npt.NDArray[np.float32]
     firsts: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int8]
     cells: npt.NDArray[np.int8]
@@ -48,7 +50,10 @@ class Tree(NamedTuple):
     random: Words
 
 
-ENTRY_BYTES = 8 + 8 + 4 + 4 + 1 + 1
+MOST_CHILDREN = 64
+"""Entries for each root that nothing which is kept may take, so that every root has children."""
+
+ENTRY_BYTES = 8 + 8 + 4 + 4 + 4 + 1 + 1
 """What an entry takes."""
 
 
@@ -59,6 +64,7 @@ def make_tree(games: int, entries: int) -> Tree:
         visits=np.empty(entries, np.int64),
         totals=np.empty(entries, np.float64),
         priors=np.empty(entries, np.float32),
+        worths=np.empty(entries, np.float32),
         firsts=np.empty(entries, np.int32),
         counts=np.empty(entries, np.int8),
         cells=np.empty(entries, np.int8),
@@ -72,6 +78,7 @@ def _add_entry(tree: Any, at: Any, cell: Any) -> None:
     tree.visits[at] = 0
     tree.totals[at] = 0.0
     tree.priors[at] = 0.0
+    tree.worths[at] = np.nan
     tree.firsts[at] = 0
     tree.counts[at] = 0
     tree.cells[at] = cell
@@ -115,7 +122,7 @@ def plant(tree: Tree, kept: Tree, view: Words, players: int, size: int) -> None:
         _add_entry(tree, game, 0)
         source = _find(kept, game, view[game], players, size) if kept.used[0] else -1
         if source >= 0:
-            _copy(kept, source, tree, game, sources)
+            _copy(kept, source, tree, game, sources, tree.visits.shape[0] - MOST_CHILDREN * games)
 
 
 @register_jitable
@@ -156,22 +163,22 @@ def _find(kept: Any, game: Any, position: Any, players: int, size: int) -> int:
 
 
 @register_jitable
-def _copy(kept: Any, source: int, tree: Any, root: int, sources: Any) -> None:
-    """Copy an entry and all below it, as far as there is room; `sources` remembers where each new entry came from."""
+def _copy(kept: Any, source: int, tree: Any, root: int, sources: Any, room: int) -> None:
+    """Copy an entry and all below it, as far as `room` entries go; `sources` remembers where each new one came from."""
     tree.visits[root], tree.totals[root] = kept.visits[source], kept.totals[source]
     sources[root] = source
     node, following = root, tree.used[0]
     while True:
         first, count = int64(kept.firsts[sources[node]]), int64(kept.counts[sources[node]])
         begin = tree.used[0]
-        if first and begin + count <= tree.visits.shape[0]:
+        if first and begin + count <= room:
             tree.firsts[node], tree.counts[node] = begin, count
             tree.used[0] = begin + count
             for at in range(count):
                 sources[begin + at] = first + at
                 tree.visits[begin + at], tree.totals[begin + at] = kept.visits[first + at], kept.totals[first + at]
-                tree.priors[begin + at], tree.cells[begin + at] = kept.priors[first + at], kept.cells[first + at]
-                tree.firsts[begin + at], tree.counts[begin + at] = 0, 0
+                tree.priors[begin + at], tree.worths[begin + at] = kept.priors[first + at], kept.worths[first + at]
+                tree.cells[begin + at], tree.firsts[begin + at], tree.counts[begin + at] = kept.cells[first + at], 0, 0
         if following == tree.used[0]:
             return
         node = following
@@ -206,6 +213,7 @@ def compact(tree: Tree) -> Tree:
         visits=tree.visits[:used].copy(),
         totals=tree.totals[:used].copy(),
         priors=tree.priors[:used].copy(),
+        worths=tree.worths[:used].copy(),
         firsts=tree.firsts[:used].copy(),
         counts=tree.counts[:used].copy(),
         cells=tree.cells[:used].copy(),
