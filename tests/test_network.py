@@ -145,6 +145,16 @@ def test_other_policies_have_none(tmp_path: Path) -> None:
     assert agent.act(games, np.random.default_rng(0)).tolist() == agent.evaluate(games)[0].argmax(axis=1).tolist()
 
 
+def test_a_card_may_call_another_network_by_that_name(tmp_path: Path) -> None:
+    path = save_policy(tmp_path, 6, 3)
+    about = card(6, 3) | {"network": {"kind": "Afterstates"}}
+    path.with_suffix(".json").write_text(json.dumps(about), encoding="utf-8")
+    games, rng = GameBatch(2, size=6, players=3), np.random.default_rng(0)
+    wanted = PolicyAgent(path).evaluate(games)[0].argmax(axis=1).tolist()
+    assert make_agent(str(path)).act(games, rng).tolist() == wanted
+    assert make_agent(f"mcts:simulations=1,policy={path}").act(games, rng).tolist() == wanted
+
+
 def damage(name: str, change: Any) -> Any:
     return lambda tensors: {key: change(tensor) if key == name else tensor for key, tensor in tensors.items()}
 

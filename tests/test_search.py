@@ -13,19 +13,32 @@ import pytest
 from rolit_env import rules
 from rolit_env.agents import SearchAgent, SearchResult, make_agent
 from rolit_env.agents.ntuple import NTuples
+from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.search import AlphaBetaAgent
 from rolit_env.batch import GameBatch
 from rolit_env.bits import Words
-from rolit_env.errors import AgentError, RoundOverError, VariantError
+from rolit_env.errors import AgentError, ModelFileError, RoundOverError, VariantError
 from rolit_env.kernel import kernel
 from rolit_env.rules import word_geometry
 from rolit_env.search import alphabeta
-from rolit_env.search.evaluation import SHARE, column_names, hand_made, pair_value, seat_counts, seat_values
+from rolit_env.search.evaluation import (
+    SHARE,
+    asking,
+    column_names,
+    hand_made,
+    pair_value,
+    seat_counts,
+    seat_values,
+)
+from rolit_env.search.network import Network, answer_all
+from rolit_env.search.ntuple import make_scratch
 from rolit_env.search.patterns import TUPLES
 from rolit_env.search.weights import WEIGHTS
 from rolit_env.symmetry import cell_permutations, transform_words
 from rolit_env.variant import all_variants, variant
 from tests.oracle import VARIANTS
+from tests.test_agents import save_policy
+from tests.test_network import make_afterstates, save_afterstates
 from training import tune
 
 MANY = [(8, 3), (8, 4), (6, 3), (6, 4)]
@@ -184,6 +197,74 @@ def test_values_by_tables_are_those_of_plain_search(name: str, size: int, player
 
 
 @ALL_CASES
+def test_values_by_a_network_are_those_of_plain_search(name: str, size: int, players: int, monkeypatch, tmp_path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(size, players))
+    evaluation = asking(PolicyAgent(path).network, size, players)
+    monkeypatch.setattr(sys.modules[__name__], "hand_made", lambda *_: evaluation)
+    plies = size * size - 4
+    for depth, starts in ((1, (0, plies // 2, plies - 2)), (2, (1, plies // 2)), (3, (plies // 2, plies - 4))):
+        agent = search_agent(f"{name}:depth={depth},exact=0,eval={path}")
+        for turns in starts:
+            games = random_batch(4, size, players, turns, seed=turns)
+            result = agent.search(games, np.random.default_rng(0))
+            values, best = expected(name, games, depth)
+            wanted = values[:, :players] if name == "maxn" else values[:, 0]
+            np.testing.assert_array_equal(result.values, wanted, err_msg=f"depth {depth} after {turns} turns")
+            assert ((best >> result.actions.astype(np.uint64)) & np.uint64(1)).all()
+
+
+def looks(view: Words, size: int, judge: Any) -> np.ndarray:
+    """Return the rank of each turn among those of its position, the best looking one having 0, int64 [turns]."""
+    position, cell, after = children(view, size, 0)
+    if isinstance(judge, Network):
+        logits = np.empty((len(view), size * size), np.float32)
+        answer_all(view, 2, size, judge, make_scratch(2), logits, np.empty((len(view), 2), np.float32))
+        scores = (-1000.0 * logits[position, cell]).astype(np.int64)
+    else:
+        scores = leaves(turned(after, 2, 1), size, 2)[:, 0]
+    order = np.lexsort((cell, scores, position))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order)) - np.searchsorted(position, position[order])
+    return rank
+
+
+def narrow(view: Words, size: int, depth: int, width: int, judge: Any) -> np.ndarray:
+    """Return the values of plain search that looks at the best turns alone, but at all before a leaf, int64 [N]."""
+    if depth == 0:
+        return leaves(view, size, 2)[:, 0]
+    position, _, after = children(view, size, 0)
+    values = -narrow(turned(after, 2, 1), size, depth - 1, width, judge)
+    if depth > 1:
+        values = np.where(looks(view, size, judge) < width, values, -(1 << 50))
+    return by_parent(values, position, np.maximum)
+
+
+@pytest.mark.parametrize("judge", ["by hand", "tables", "network", "policy beside tables"])
+@pytest.mark.parametrize(("size", "players"), PAIRS)
+def test_a_narrow_search_looks_at_the_best_turns_alone(judge: str, size: int, players: int, monkeypatch, tmp_path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(size, players))
+    tables = NTuples.empty(variant(size, players), TUPLES[size], 4)
+    tables.weights[:] = np.random.default_rng(size).normal(scale=0.2, size=tables.weights.shape)
+    network = PolicyAgent(path).network
+    evaluation = asking(network, size, players) if judge == "network" else tables.evaluation()
+    options = {"by hand": "", "tables": "", "network": f",eval={path}", "policy beside tables": f",policy={path}"}[judge]
+    if judge != "by hand":
+        monkeypatch.setattr(sys.modules[__name__], "hand_made", lambda *_: evaluation)
+    plies, other = size * size - 4, 0
+    for depth, width in ((1, 1), (2, 2), (3, 3), (4, 2)):
+        agent = search_agent(f"alphabeta:depth={depth},width={width},exact=0{options}")
+        if "tables" in judge:
+            agent.evaluation = evaluation
+        assert make_agent(agent.name).name == agent.name
+        games = random_batch(40, size, players, plies // 2, seed=depth)
+        result = agent.search(games, np.random.default_rng(0))
+        wanted = narrow(games.view(), size, depth, width, network if judge in ("network", "policy beside tables") else None)
+        np.testing.assert_array_equal(result.values, wanted, err_msg=f"depth {depth}, width {width}")
+        other += (plain("alphabeta", games.view(), size, players, depth)[:, 0] != wanted).sum()
+    assert other > 10
+
+
+@ALL_CASES
 def test_the_whole_rest_is_searched_where_little_is_left(name: str, size: int, players: int) -> None:
     plies = size * size - 4
     games = random_batch(30, size, players, plies - 5, seed=1)
@@ -335,6 +416,39 @@ def test_budgets_that_cant_be_are_refused(options: str, complaint: str) -> None:
         with pytest.raises(AgentError, match=complaint) as caught:
             make_agent(f"{name}:{options}")
         assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("width=0", "width=0 does not exist; allowed are ints from 1 to 60"),
+        ("width=99", "width=99 does not exist"),
+        ("policy={path}", "give width, how many, too"),
+        ("policy={path},width=3,eval={path}", "policy and eval both have a network"),
+        ("width=3,policy=none.onnx", "no policy file none.onnx"),
+        ("eval=none.onnx", "no policy file none.onnx"),
+        ("eval={ramp}", "holds no network of afterstates for 4x4-2p"),
+        ("policy={ramp},width=2", "holds no network of afterstates for 4x4-2p"),
+    ],
+)
+def test_networks_that_cant_be_asked_are_refused(options: str, complaint: str, tmp_path) -> None:
+    path, ramp = save_afterstates(tmp_path, make_afterstates(4, 2)), save_policy(tmp_path, 4, 2)
+    with pytest.raises((AgentError, ModelFileError), match=complaint) as caught:
+        make_agent(f"alphabeta:{options.format(path=path, ramp=ramp)}")
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_network_is_for_its_variant_alone(tmp_path) -> None:
+    path = save_afterstates(tmp_path, make_afterstates(6, 3))
+    games, rng = random_batch(3, 6, 3, turns=9), np.random.default_rng(0)
+    for description in (f"maxn:depth=2,eval={path}", f"alphabeta:width=3,policy={path}"):
+        agent = search_agent(description)
+        with pytest.raises(VariantError, match="trained for 6x6-3p"):
+            agent.act(random_batch(3, 8, 3 if "maxn" in description else 2, turns=9), rng)
+        twin = pickle.loads(pickle.dumps(agent))
+        assert twin.name == agent.name
+        if "maxn" in description:
+            np.testing.assert_array_equal(twin.search(games, rng).values, agent.search(games, rng).values)
 
 
 def test_wrong_numbers_of_players_are_refused() -> None:

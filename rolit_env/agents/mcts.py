@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rolit_env.agents.base import Agent
-from rolit_env.agents.network import holds_network
 from rolit_env.agents.ntuple import load_released
 from rolit_env.agents.policy import PolicyAgent
 from rolit_env.agents.scripted import grade_words
@@ -140,7 +139,7 @@ class MctsAgent(Agent):
         self.seconds = seconds
         self.playouts = playouts or ("none" if eval is not None else PLAYOUTS[0])
         self.policy = PolicyAgent(policy) if policy is not None else None
-        self.network = self.policy.network if self.policy and holds_network(self.policy.card) else None
+        self.network = self.policy.known_network if self.policy else None
         if temperature is not None and self.network is None:
             raise AgentError(f"temperature={temperature:g} has no use; only a policy whose network kernels know has one")
         self.temperature = TEMPERATURE if temperature is None else temperature

@@ -5,6 +5,9 @@ the same leaves, whatever was searched earlier: an entry of the table counts onl
 equal depth. Values are in the evaluation's points, or, where the search reaches the end of the round, the mover's balls less
 the other's: a round never ends early, so all leaves of one depth are of one sort.
 
+An evaluation with a width makes it a search of some turns only: in every position, those before a leaf apart, just the turns
+that look best count.
+
 Legend: B positions.
 """
 
@@ -20,7 +23,13 @@ from rolit_env.bits import popcount
 from rolit_env.kernel import lean_kernel
 from rolit_env.search import solver
 from rolit_env.search.children import pair_children
-from rolit_env.search.evaluation import pair_guesses, pair_values, prepare_pair, prepared_value
+from rolit_env.search.evaluation import (
+    pair_guesses,
+    pair_prospects,
+    pair_values,
+    prepare_pair,
+    prepared_value,
+)
 from rolit_env.search.position import empty_count
 from rolit_env.search.solver import INFINITY, make_memory, solve_pair
 
@@ -122,9 +131,9 @@ def _root(
     memory.control[NODES] += 1
     if depth == 1:
         pair_values(words, count, size, evaluation, memory.values[depth])
+        _sort(memory.values[depth], count, order)
     else:
-        pair_guesses(words, count, size, evaluation, memory.values[depth])
-    _sort(memory.values[depth], count, order)
+        count = _choose_turns(words, count, int64(-1), size, evaluation, memory.values[depth], order)
     best, word = int64(-INFINITE), uint64(0)
     for turn in range(2):  # the favourites, then the others
         for at in range(count):
@@ -185,6 +194,19 @@ def _sort(values: Any, count: Any, order: Any) -> None:
         order[at] = key
 
 
+@register_jitable
+def _choose_turns(words: Any, count: Any, first: Any, size: int, evaluation: Any, values: Any, order: Any) -> Any:
+    """Write the order in which turns are tried, child `first` at the head unless it is -1, and return how many are."""
+    if evaluation.width:
+        pair_prospects(words, count, size, evaluation, values)
+    else:
+        pair_guesses(words, count, size, evaluation, values)
+    if first >= 0:  # with a width it is one of the best too, having been searched before
+        values[first] = -INFINITE
+    _sort(values, count, order)
+    return min(count, int64(evaluation.width)) if evaluation.width else count
+
+
 @lean_kernel
 def _search(
     own: Any,
@@ -209,7 +231,10 @@ def _search(
         if left == 1:
             control[NODES] += 1
             return int64(popcount(words[1, 0])) - int64(popcount(words[0, 0]))
-        pair_guesses(words, count, size, evaluation, values)
+        if evaluation.network is not None:
+            pair_values(words, count, size, evaluation, values)
+        else:
+            pair_guesses(words, count, size, evaluation, values)
         best = int64(-INFINITE)
         if evaluation.tables.shape[0]:  # dear ones, so one at a time
             _sort(values, count, order)
@@ -237,10 +262,7 @@ def _search(
                 return value
 
     count = pair_children(own, other, neutral, size, cells, words)
-    pair_guesses(words, count, size, evaluation, values)
-    if first >= 0:
-        values[first] = -INFINITE
-    _sort(values, count, order)
+    count = _choose_turns(words, count, first, size, evaluation, values, order)
     best, chosen, floor = int64(-INFINITE), int64(0), alpha
     for at in range(count):
         child = order[at] & 63

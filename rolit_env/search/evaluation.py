@@ -10,8 +10,9 @@ The evaluation made by hand adds up, for each seat, weights for what it has on t
 cells next to a corner once more while the corner is empty, balls that can't be rolled any more, cells where it could capture,
 and empty cells next to its balls. Weights depend on the number of empty cells; `python -m training.tune` finds them.
 
-The other kind is learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills. Its values take many
-times as long, so that searches put moves in order by hand, and value leaves one at a time until one suffices.
+The other kinds are learnt: tables of n-tuples (see `ntuple`), which `python -m training.ntuple` fills, and networks (see
+`network`). Their values take many times as long, so that searches put moves in order by hand, and value leaves by tables one
+at a time until one suffices. A search of two players can also leave turns out that look bad, to itself or to a policy.
 
 Legend: K positions, P players.
 """
@@ -23,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64
+from numba import float32, int64
 from numba.extending import register_jitable
 
 from rolit_env.bits import Words, cells_of, popcount
@@ -31,6 +32,7 @@ from rolit_env.kernel import lean_kernel
 from rolit_env.notation import cell_name
 from rolit_env.rules import Geometry, capturing_cells, touching_cells, word_geometry
 from rolit_env.search.children import whole
+from rolit_env.search.network import Network, answer_position, answer_turns
 from rolit_env.search.ntuple import (
     Numbers,
     TupleSet,
@@ -60,7 +62,7 @@ SCALE = 1000
 """Points in a unit of the logistic function: at `SCALE` points ahead, two players win e times as often as they lose."""
 
 SHARE = 1_000_000
-"""A whole win in the values of `seat_values`."""
+"""A whole win in the values of `seat_values`, and a payoff of 1 in what a network says to two players."""
 
 
 class Evaluation(NamedTuple):
@@ -73,6 +75,10 @@ class Evaluation(NamedTuple):
         tuples: How they lie on the board.
         phases: The phase of a position with so many empty cells, int64 [n·n + 1].
         numbers: What the value of a position writes to: searches in different threads need an evaluation each.
+        network: Values positions if there is one. Kernels are compiled once more then, as for a policy, because handing on
+            arrays that are not needed takes time.
+        policy: The network that says which turns look best; without one the values of the positions after them do.
+        width: Turns of a position that a search of two players looks at, the last turn but: those that look best; 0 for all.
     """
 
     weights: Any
@@ -80,10 +86,14 @@ class Evaluation(NamedTuple):
     tuples: TupleSet
     phases: Any
     numbers: Numbers
+    network: Network | None
+    policy: Network | None
+    width: int
 
     def fresh(self) -> Evaluation:
         """Return the same for another search."""
-        return self._replace(numbers=make_numbers())
+        network, policy = (asked and asked.fresh() for asked in (self.network, self.policy))
+        return self._replace(numbers=make_numbers(), network=network, policy=policy)
 
 
 @cache
@@ -118,6 +128,9 @@ def from_knots(knots: npt.NDArray[np.float64], size: int, players: int) -> Evalu
         tuple_set((), size),
         np.zeros(size * size + 1, np.int64),
         make_numbers(),
+        None,
+        None,
+        0,
     )
 
 
@@ -127,7 +140,13 @@ def learnt(
     """Return an evaluation by n-tuple tables, float32 [H, R, W], with the phase of each turn of a round, int64 [n·n − 4]."""
     # The last turn left no cell empty, the one before left one; positions before any turn count to the first.
     phases = np.pad(phase_of_turn[::-1], (0, size * size + 1 - len(phase_of_turn)), mode="edge")
-    return Evaluation(hand_made(size, players).weights, tables, tuples, phases, make_numbers())
+    by_hand = hand_made(size, players)
+    return by_hand._replace(tables=tables, tuples=tuples, phases=phases, numbers=make_numbers())
+
+
+def asking(network: Network, size: int, players: int) -> Evaluation:
+    """Return an evaluation by a network."""
+    return hand_made(size, players)._replace(network=network)
 
 
 @cache
@@ -164,6 +183,12 @@ _BOARD_8, _BOARD_6, _BOARD_4 = _board(8), _board(6), _board(4)
 
 
 @register_jitable
+def is_dear(evaluation: Any) -> Any:
+    """Return whether values take so long that guesses are better for the order of moves."""
+    return evaluation.network is not None or evaluation.tables.shape[0] > 0
+
+
+@register_jitable
 def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
     """Return the logit, by n-tuples, of the seat that moves `seat` turns from now; with two players of that just moved."""
     tables = evaluation.tables[evaluation.phases[size * size - int64(popcount(own | following | third | fourth))]]
@@ -172,17 +197,37 @@ def _logit(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: i
 
 
 @register_jitable
-def seat_share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, size: int, evaluation: Any) -> Any:
-    """Return by n-tuples what `seat_values` has for a seat, int64."""
+def seat_share(own: Any, following: Any, third: Any, fourth: Any, seat: Any, players: int, size: int, evaluation: Any) -> Any:
+    """Return what `seat_values` has for a seat by n-tuples or by a network, int64."""
+    if evaluation.network is not None:
+        payoffs = _payoffs(own, following, third, fourth, players, size, evaluation.network)
+        return _network_share(payoffs[seat], players)
     return int64(SHARE * win_share(_logit(own, following, third, fourth, seat, size, evaluation)))
+
+
+@register_jitable
+def _payoffs(own: Any, following: Any, third: Any, fourth: Any, players: int, size: int, network: Any) -> Any:
+    """Return the payoffs that a network expects, four float32, the mover's first."""
+    if network is None:
+        return float32(0), float32(0), float32(0), float32(0)
+    answer_position((own, following, third, fourth), players, size, network)
+    return network.values[0], network.values[1], network.values[2], network.values[3]
+
+
+@register_jitable(forceinline=True)
+def _network_share(payoff: Any, players: int) -> Any:
+    return int64(SHARE * (1 + payoff * (players - 1)) / players)
 
 
 @register_jitable
 def pair_value(own: Any, other: Any, third: Any, fourth: Any, size: int, evaluation: Any) -> Any:
     """Return the value of a position for the mover of two, int64; for the other it is the negative.
 
-    Divided by `SCALE` it is the logit of the win share that the mover can expect. Neutral balls may be in either word.
+    Divided by `SCALE` it is the logit of the win share that the mover can expect, or, divided by `SHARE`, the payoff by a
+    network. Neutral balls may be in either word.
     """
+    if evaluation.network is not None:
+        return int64(SHARE * _payoffs(own, other, third, fourth, 2, size, evaluation.network)[0])
     if evaluation.tables.shape[0]:
         return int64(-SCALE * _logit(own, other, third, fourth, 0, size, evaluation))
     weights = evaluation.weights[size * size - int64(popcount(own | other | third | fourth))]
@@ -204,8 +249,11 @@ def pair_values(words: Any, count: Any, size: int, evaluation: Any, values: Any)
         evaluation: To go by.
         values: int64 [64].
     """
-    if not evaluation.tables.shape[0]:
+    if not is_dear(evaluation):
         pair_guesses(words, count, size, evaluation, values)
+        return
+    if evaluation.network is not None:
+        _ask(words, count, size, False, evaluation.network, values)
         return
     prepare_pair(words, count, size, evaluation)
     for at in range(count):
@@ -225,6 +273,24 @@ def prepared_value(words: Any, child: Any, size: int, evaluation: Any) -> Any:
         evaluation.phases[size * size - int64(popcount(words[0, child] | words[1, child] | words[2, child]))], 0
     ]
     return int64(-SCALE * child_logit(words, child, 1, evaluation.tuples, weights, evaluation.numbers))
+
+
+@lean_kernel
+def pair_prospects(words: Any, count: Any, size: int, evaluation: Any, values: Any) -> None:
+    """Write by what turns are chosen where a search looks at some alone: the lower, the better for whoever made the turn."""
+    if not _ask(words, count, size, True, evaluation.policy, values):
+        pair_values(words, count, size, evaluation, values)
+
+
+@register_jitable
+def _ask(words: Any, count: Any, size: int, prospects: bool, network: Any, values: Any) -> bool:
+    """Write what a network says, as `pair_prospects` or as `pair_values` does; return whether there is one."""
+    if network is None:
+        return False
+    answer_turns(words, count, 1, 0, size, network)
+    for at in range(count):
+        values[at] = int64(-SCALE * network.logits[at] if prospects else -SHARE * network.values[at])
+    return True
 
 
 @lean_kernel
@@ -259,12 +325,20 @@ def seat_values(own: Any, following: Any, third: Any, fourth: Any, players: int,
 
     They are the win shares that seats can expect: of `SHARE` in all by hand, and by tables each as the seat's own ones say.
     """
+    if evaluation.network is not None:
+        values = _payoffs(own, following, third, fourth, players, size, evaluation.network)
+        return (
+            _network_share(values[0], players),
+            _network_share(values[1], players),
+            _network_share(values[2], players),
+            _network_share(values[3], players) if players == 4 else int64(0),
+        )
     if evaluation.tables.shape[0]:
         return (
-            seat_share(own, following, third, fourth, 0, size, evaluation),
-            seat_share(own, following, third, fourth, 1, size, evaluation),
-            seat_share(own, following, third, fourth, 2, size, evaluation),
-            seat_share(own, following, third, fourth, 3, size, evaluation) if players == 4 else int64(0),
+            seat_share(own, following, third, fourth, 0, players, size, evaluation),
+            seat_share(own, following, third, fourth, 1, players, size, evaluation),
+            seat_share(own, following, third, fourth, 2, players, size, evaluation),
+            seat_share(own, following, third, fourth, 3, players, size, evaluation) if players == 4 else int64(0),
         )
     weights = evaluation.weights[size * size - int64(popcount(own | following | third | fourth))]
     if size == 8:
@@ -285,24 +359,33 @@ def many_seat_values(words: Any, count: Any, players: int, size: int, evaluation
         evaluation: To go by.
         values: int64 [4, 64], the mover's first.
     """
-    if not evaluation.tables.shape[0]:
+    if not is_dear(evaluation):
         many_seat_guesses(words, count, players, size, evaluation, values)
+        return
+    if evaluation.network is not None:
+        for at in range(count):
+            values[0, at], values[1, at], values[2, at], values[3, at] = seat_values(
+                words[0, at], words[1, at], words[2, at], words[3, at], players, size, evaluation
+            )
         return
     for seat in range(players):
         prepare_seat(words, count, seat, size, evaluation)
         for at in range(count):
-            values[seat, at] = prepared_share(words, at, seat, size, evaluation)
+            values[seat, at] = prepared_share(words, at, seat, players, size, evaluation)
 
 
 @register_jitable
 def prepare_seat(words: Any, count: Any, seat: Any, size: int, evaluation: Any) -> None:
     """Prepare n-tuples for `prepared_share`."""
-    prepare(words, count, seat, 1 if seat == 0 else 0, size, evaluation.tuples, evaluation.numbers)
+    if evaluation.tables.shape[0]:
+        prepare(words, count, seat, 1 if seat == 0 else 0, size, evaluation.tuples, evaluation.numbers)
 
 
 @register_jitable
-def prepared_share(words: Any, child: Any, seat: Any, size: int, evaluation: Any) -> Any:
-    """Return by n-tuples what `seat_values` has for a seat in one of the prepared positions."""
+def prepared_share(words: Any, child: Any, seat: Any, players: int, size: int, evaluation: Any) -> Any:
+    """Return what `seat_values` has for a seat, by n-tuples or by a network, in one of the prepared positions."""
+    if evaluation.network is not None:
+        return seat_share(words[0, child], words[1, child], words[2, child], words[3, child], seat, players, size, evaluation)
     occupied = words[0, child] | words[1, child] | words[2, child] | words[3, child]
     weights = evaluation.tables[evaluation.phases[size * size - int64(popcount(occupied))], seat]
     return int64(SHARE * win_share(child_logit(words, child, seat, evaluation.tuples, weights, evaluation.numbers)))

@@ -27,6 +27,7 @@ from rolit_env.search import solver
 from rolit_env.search.children import seat_children, turn_rows
 from rolit_env.search.evaluation import (
     SHARE,
+    is_dear,
     many_seat_guesses,
     many_seat_values,
     prepare_seat,
@@ -293,7 +294,7 @@ def _paranoid(
         return _payoff(words, 0, root, players)
     many_seat_guesses(words, count, players, size, evaluation, values)
     best = int64(-INFINITE)
-    if depth == 1 and not evaluation.tables.shape[0]:
+    if depth == 1 and not is_dear(evaluation):
         memory.control[NODES] += count
         for child in range(count):
             best = max(best, sign * values[root, child])
@@ -307,7 +308,7 @@ def _paranoid(
         child = order[at] & 255
         if depth == 1:  # dear ones, so one at a time
             memory.control[NODES] += 1
-            value = prepared_share(words, child, root, size, evaluation)
+            value = prepared_share(words, child, root, players, size, evaluation)
         else:
             value = _paranoid(
                 words[0, child],
@@ -384,8 +385,8 @@ def _best_reply(
             for child in range(count):
                 order[total + child] = (values[0, child] << 8) | (64 * (mover - 1) + child)
             total += count
-    by_tables = evaluation.tables.shape[0] > 0 and left > 1
-    if depth == 1 and not by_tables:
+    dear = is_dear(evaluation) and left > 1
+    if depth == 1 and not dear:
         memory.control[NODES] += total
         for at in range(total):
             group, child = (order[at] & 255) >> 6, order[at] & 63
@@ -400,7 +401,9 @@ def _best_reply(
         words = memory.words[depth, group]
         if depth == 1:  # dear ones, so one at a time
             memory.control[NODES] += 1
-            value = seat_share(words[0, child], words[1, child], words[2, child], words[3, child], mine, size, evaluation)
+            value = seat_share(
+                words[0, child], words[1, child], words[2, child], words[3, child], mine, players, size, evaluation
+            )
         else:
             value = _best_reply(
                 words[0, child],
@@ -448,23 +451,23 @@ def _maxn(
     words, values = memory.words[depth, 0], memory.values[depth, 0]
     count = seat_children(own, following, third, fourth, memory.turns[players], size, memory.cells[depth, 0], words)
     mine = int64(players - 1)
-    by_tables = evaluation.tables.shape[0] > 0 and left > 1
+    dear = is_dear(evaluation) and left > 1
     if depth == 1:
         memory.control[NODES] += count
         if left == 1:
             for seat in range(players):
                 values[seat, 0] = _payoff(words, 0, seat, players)
-        elif by_tables:  # dear ones, so those of the other seats only where they count
+        elif dear:  # dear ones, so those of the other seats only where they count
             prepare_seat(words, count, mine, size, evaluation)
             for child in range(count):
-                values[mine, child] = prepared_share(words, child, mine, size, evaluation)
+                values[mine, child] = prepared_share(words, child, mine, players, size, evaluation)
         else:
             many_seat_values(words, count, players, size, evaluation, values)
         chosen = 0
         for child in range(1, count):
             if values[mine, child] > values[mine, chosen]:
                 chosen = child
-        if by_tables:
+        if dear:
             values[0, chosen], values[1, chosen], values[2, chosen], values[3, chosen] = seat_values(
                 words[0, chosen], words[1, chosen], words[2, chosen], words[3, chosen], players, size, evaluation
             )

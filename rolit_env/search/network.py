@@ -10,7 +10,6 @@ columns for the positions after its turns, as in `children`.
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,9 @@ from numba.extending import intrinsic, register_jitable
 from rolit_env.kernel import lean_kernel
 from rolit_env.search.children import seat_children
 from rolit_env.search.ntuple import Numbers, Scratch, TupleSet, child_numbers, find_position, make_numbers, prepare
-from rolit_env.search.patterns import patterns, shared_rows
+from rolit_env.search.patterns import shared_rows
 
+cgutils: Any = untyped
 Floats = npt.NDArray[np.float32]
 
 EIGHT = 8
@@ -32,8 +32,6 @@ EIGHT = 8
 
 BLOCK = 2 * EIGHT
 """Numbers of a row that are added up at once."""
-
-cgutils: Any = untyped
 
 LINE = 64
 """Bytes of a cache line, where rows begin."""
@@ -62,7 +60,7 @@ class Network(NamedTuple):
 
     Attributes:
         tuples: How the patterns lie on the board.
-        rows: Rows for the score of a turn, then for the value of a position, float32 [T, 2 W]; none at all in `no_network`.
+        rows: Rows for the score of a turn, then for the value of a position, float32 [T, 2 W].
         turn: The head that scores turns.
         value: The head that values positions for the seat whose rows they are.
         seats: What is added to the value of each seat, the mover's first, float32 [4].
@@ -94,13 +92,6 @@ def make_network(tuples: TupleSet, rows: Floats, turn: Head, value: Head, seats:
     width = rows.shape[1]
     one, many, logits, values = (np.zeros(shape, np.float32) for shape in (width, (width, COLUMNS), COLUMNS, COLUMNS))
     return Network(tuples, rows, turn, value, seats, make_numbers(), one, many, logits, values)
-
-
-@cache
-def no_network(size: int) -> Network:
-    """Return what stands for no network. Its arrays are shared: read them, never write."""
-    nothing = Head(np.zeros((1, EIGHT + 1), np.float32), np.zeros(2, np.float32))
-    return make_network(patterns(size), np.zeros((0, BLOCK), np.float32), nothing, nothing, np.zeros(4, np.float32))
 
 
 def join_tables(turns: npt.NDArray[Any], values: npt.NDArray[Any], size: int) -> Floats:
