@@ -33,7 +33,7 @@ EXPLORE = {
     "graded": (0.5, 0.5),
     "none": (0.03, 0.1),
     "policy": (0.15, 0.5),
-    "network": (0.1, 0.2),
+    "network": (0.2, 0.2),
 }
 """Curiosity where none is given, by what leaves go by, for two players and for more; found by play on 8x8.
 

@@ -79,26 +79,31 @@ def make_leaves(games: int) -> Leaves:
 
 
 @register_jitable
+def _mean_so_far(tree: Any, first: Any, last: Any) -> Any:
+    """Return the mean share that children of a node have brought its mover, 0 before any visit."""
+    total, visits = 0.0, 0
+    for child in range(first, last):
+        total += tree.totals[child]
+        visits += tree.visits[child]
+    return total / visits if visits else 0.0
+
+
+@register_jitable
 def _choose_child(tree: Any, node: Any, formula: Any) -> Any:
     first = int64(tree.firsts[node])
     last = first + int64(tree.counts[node])
     best, most = first, -np.inf
     if formula.puct:
-        total, visits = 0.0, 0
-        for child in range(first, last):
-            total += tree.totals[child]
-            visits += tree.visits[child]
         # A child without visits is taken to be worth what a network says, or else what the node was to its mover so far.
-        expected = total / visits if visits else 0.0
+        expected = _mean_so_far(tree, first, last) if np.isnan(tree.worths[first]) else 0.0
         curiosity = formula.explore * np.sqrt(float(tree.visits[node]))
         for child in range(first, last):
             count = tree.visits[child]
-            mean = tree.worths[child]
+            inverse = 1.0 / (1 + count)
+            mean = expected if np.isnan(tree.worths[child]) else tree.worths[child]
             if count:
                 mean = tree.totals[child] / count
-            elif np.isnan(mean):
-                mean = expected
-            score = mean + curiosity * tree.priors[child] / (1 + count)
+            score = mean + curiosity * tree.priors[child] * inverse
             if score > most:
                 best, most = child, score
         return best
@@ -314,12 +319,14 @@ def search_by_network(
             depth, left = leaves.depths[game], leaves.left[game]
             own, following = leaves.words[0, game], leaves.words[1, game]
             third, fourth = leaves.words[2, game], leaves.words[3, game]
+            node = leaves.paths[game, depth]
             if left == 0:
                 _share_leaf(leaves, game, players)
-            elif depth > 0 and players == 2 and left <= SOLVED:
-                node = leaves.paths[game, depth]
-                share = tree.totals[node] / max(tree.visits[node], 1)  # of who moved here; all visits brought the same
-                if tree.visits[node] == 0:
+            elif players == 2:
+                share = min(max(tree.worths[node], 0.0), 1.0)  # of who moved here
+                if left <= SOLVED and tree.visits[node]:
+                    share = tree.totals[node] / tree.visits[node]  # all visits brought the same
+                elif left <= SOLVED:
                     value = solve_pair(own, following, third | fourth, int64(-1), int64(1), int64(size), memory)
                     share = 0.5 - 0.5 * np.sign(value)
                 leaves.shares[game, depth % 2], leaves.shares[game, (depth + 1) % 2] = 1.0 - share, share
