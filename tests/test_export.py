@@ -248,7 +248,7 @@ def test_demo_goes_all_the_way_and_on_from_where_it_stopped(tmp_path, capsys):
     argv = ["--config", str(config), "--run", str(run), "--minutes", "0.02", "--rounds", "50"]
     assert demo_module.main(argv) == 0
     out = capsys.readouterr().out
-    for name in ("random", "greedy", "positional", "the exported file, no torch", "rolit play --against"):
+    for name in ("random", "greedy", "positional", "its file, no torch", "rolit play --against"):
         assert name in out
     assert (run / "policy.onnx").exists()
     assert demo_module.main(argv) == 0

@@ -106,7 +106,7 @@ def _table(network: dict[str, Any], exported: dict[str, Any], rounds: int, learn
         caption=f"{learner.turns:,} turns in {learner.seconds / 60:.1f} minutes of training",
     )
     table.add_column("against")
-    for column in ("the network", "the exported file, no torch", "its balls", "tied"):
+    for column in ("the network", "its file, no torch", "its balls", "tied"):
         table.add_column(column, justify="right")
     for name in network:
         before, after = network[name], exported[name]

@@ -24,6 +24,11 @@ def param_groups_of(network: nn.Module) -> list[dict[str, Any]]:
     return [{"params": others}, {"params": tables, "lazy": True}]
 
 
+NOISE = 1e-4
+"""A row whose gradients are all within this part of `eps` has none: it would hardly move, and where gradients cancel out, as
+those of a row that all turns of a position share do, what rounding leaves must not count as a step."""
+
+
 class LazyAdam(torch.optim.Adam):
     """Adam, but in the parameters of a group with `lazy=True` a row without gradient keeps its place and its moments.
 
@@ -78,7 +83,7 @@ def move_rows_in_torch(
     eps: float,
 ) -> None:
     """Do on any device what `_move_rows` does on the CPU."""
-    met = (gradient != 0).any(dim=1, keepdim=True)
+    met = (gradient.abs() > NOISE * eps).any(dim=1, keepdim=True)
     steps += met.squeeze(1)
     mean.copy_(torch.where(met, mean.lerp(gradient, 1 - beta1), mean))
     square.copy_(torch.where(met, square.lerp(gradient.square(), 1 - beta2), square))
@@ -113,10 +118,11 @@ def _move_rows(
     start: int,
     stop: int,
 ) -> None:
+    least_gradient = float32(NOISE * eps)
     for row in range(start, stop):
         met = False
         for place in range(table.shape[1]):
-            met |= gradient[row, place] != 0
+            met |= abs(gradient[row, place]) > least_gradient
         if not met:
             continue
         steps[row] += float32(1)
