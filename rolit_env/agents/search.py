@@ -209,8 +209,8 @@ class AlphaBetaAgent(SearchAgent):
         eval: What values the leaves.
         policy: A policy, `.onnx`, whose network says which turns look best; without, that of `eval` does, or else the values
             of the positions that they lead to.
-        width: Look at so many turns of a position only, those that look best, but at all before a leaf. Much faster, and as
-            strong at equal depth if whoever judges the looks is any good.
+        width: Look at so many turns of a position only, those that look best, but at all before a leaf. Weaker at equal depth,
+            but so much faster that it can look further.
     """
 
     kind = "alphabeta"
