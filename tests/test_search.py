@@ -256,12 +256,12 @@ def test_a_narrow_search_looks_at_the_best_turns_alone(judge: str, size: int, pl
         if "tables" in judge:
             agent.evaluation = evaluation
         assert make_agent(agent.name).name == agent.name
-        games = random_batch(40, size, players, plies // 2, seed=depth)
+        games = random_batch(10 if size == 8 else 40, size, players, plies // 2, seed=depth)
         result = agent.search(games, np.random.default_rng(0))
         wanted = narrow(games.view(), size, depth, width, network if judge in ("network", "policy beside tables") else None)
         np.testing.assert_array_equal(result.values, wanted, err_msg=f"depth {depth}, width {width}")
         other += (plain("alphabeta", games.view(), size, players, depth)[:, 0] != wanted).sum()
-    assert other > 10
+    assert other > 5
 
 
 @ALL_CASES
