@@ -1,4 +1,4 @@
-"""From nothing to a policy file in one command: trains, evaluates, exports, and evaluates the file again without torch.
+"""A recipe goes in, a policy file comes out, in one command: trains, evaluates, exports, evaluates the file without torch.
 
 python -m training.demo
 """

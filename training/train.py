@@ -118,8 +118,8 @@ def _reports(learner: Learner, run: Path) -> Iterator[tuple[SummaryWriter, Displ
 
 def _guests(config: TrainConfig) -> tuple[Guest | None, list[Guest]]:
     """Return the teacher, if there is one, and the opponents."""
-    teacher, *opponents = (Guest(agent, config.variant) if agent else None for agent in (config.teacher, *config.opponents))
-    return teacher, opponents
+    teacher = Guest(config.teacher, config.variant) if config.teacher else None
+    return teacher, [Guest(agent, config.variant) for agent in config.opponents]
 
 
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:

@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from rolit_env.agents import Agent
 from rolit_env.batch import GameBatch
 from rolit_env.errors import OptionError, RoundOverError
-
-ILLEGAL = -1e9
-"""Logit of an illegal cell: its probability is exactly 0, and as it is finite, no entropy or exported graph meets a NaN."""
+from rolit_env.search.network import ILLEGAL as ILLEGAL
 
 
 def masked_logits(logits: Tensor, mask: Tensor) -> Tensor:

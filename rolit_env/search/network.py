@@ -40,7 +40,7 @@ COLUMNS = 64
 """Positions side by side."""
 
 ILLEGAL = -1e9
-"""The logit of cells that are not legal, as in exported files."""
+"""Logit of an illegal cell: its probability is exactly 0, and as it is finite, no entropy or exported graph meets a NaN."""
 
 
 class Head(NamedTuple):
