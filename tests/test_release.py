@@ -201,7 +201,9 @@ def test_a_recipe_goes_on_where_it_was_stopped(name, tmp_path, capsys, monkeypat
     seeds = ["5", "6"] if name == "tiny-ntuple" else ["6"]
 
     def make(runs, out):
-        return recipe.main([str(file), "--seeds", *seeds, "--runs", str(runs), "--out", str(out), "--rounds", "4"])
+        return recipe.main(
+            [str(file), "--seeds", *seeds, "--runs", str(runs), "--out", str(out), "--rounds", "4", "--at_once", "1"]
+        )
 
     def train_seed(run, place, should_stop):
         if run.config.seed == 6 and run.iteration == 0:
@@ -222,6 +224,20 @@ def test_a_recipe_goes_on_where_it_was_stopped(name, tmp_path, capsys, monkeypat
         assert made[0].read_bytes() == made[1].read_bytes()
     else:  # safetensors writes its metadata in any order
         np.testing.assert_array_equal(*(NTupleAgent(path).ntuples.weights for path in made))
+
+
+def test_seeds_side_by_side_are_those_that_are_trained_one_after_the_other(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(release_module, "ladder", lambda chosen, kind: ("random",))
+    monkeypatch.setattr(torch, "set_num_threads", lambda threads: None)  # it would stay so for other tests
+    file = tmp_path / "tiny.yaml"
+    file.write_text(TINY["tiny"])
+    for at_once in ("1", "2"):
+        out = ["--runs", str(tmp_path / f"runs-{at_once}"), "--out", str(tmp_path / at_once)]
+        assert recipe.main([str(file), "--seeds", "5", "6", *out, "--rounds", "4", "--at_once", at_once]) == 0
+    assert "seed 6: budget used up after" in capfd.readouterr().err
+    assert (tmp_path / "1" / "tiny.onnx").read_bytes() == (tmp_path / "2" / "tiny.onnx").read_bytes()
+    assert recipe.main([str(file), "--at_once", "0"]) == 2
+    assert "allowed is 1 and up" in capfd.readouterr().err
 
 
 def test_recipes_that_can_not_be_are_told_in_one_sentence(tmp_path, capsys):
