@@ -161,6 +161,23 @@ def test_runs_without_curves_have_no_picture(tmp_path, monkeypatch):
     assert not (tmp_path / "four.png").exists()
 
 
+@pytest.mark.parametrize("kind", ["tables", "policy"])
+def test_a_released_file_is_measured_again(released, kind, tmp_path, capsys):
+    ending, card = released[kind].suffix, json.loads(released[kind].with_suffix(".json").read_text())
+    file, place = tmp_path / f"again{ending}", tmp_path / "again.json"
+    file.write_bytes(released[kind].read_bytes())
+    before = card | {"results": {"command": "", "against": {}}, "limits": ["Stale.", *card["limits"][-1:]]}
+    before["seeds"] = [one | {"win_share": {}} for one in card["seeds"]]
+    place.write_text(json.dumps(before))
+    assert release_module.main(["--again", str(file), "--rounds", "60"]) == 0
+    now = json.loads(place.read_text())
+    for name, result in card["results"]["against"].items():
+        assert now["results"]["against"][name] == result | {"agents": [str(file), name]}
+    assert [bool(one["win_share"]) for one in now["seeds"]] == [one["seed"] == card["config"]["seed"] for one in now["seeds"]]
+    assert now["limits"][-1] == "Stale. It was made for a test."
+    assert {key for key in now if now[key] != card.get(key)} <= {"results", "seeds", "limits", "exam"}
+
+
 def test_mistakes_are_one_sentence_and_leave_what_was_there(folders, released, tmp_path, capsys):
     other = tmp_path / "other"
     other.mkdir()
@@ -176,6 +193,10 @@ def test_mistakes_are_one_sentence_and_leave_what_was_there(folders, released, t
         ([folders["policy"][0], "--out", str(out), "--rounds", "0"], "rounds=0 is too few"),
         ([folders["policy"][0], "--out", "/proc/no/x.onnx"], "can't be written"),
         (["--out", str(out)], "runs"),
+        ([folders["policy"][0]], "--out FILE"),
+        ([folders["policy"][0], "--again", str(out)], "alone"),
+        (["--again", str(tmp_path / "x.bin")], ".onnx or .safetensors"),
+        (["--again", str(out), "--rounds", "0"], "rounds=0 is too few"),
     ):
         assert release_module.main(argv) == 2
         error = capsys.readouterr().err

@@ -2,9 +2,11 @@
 
     python -m training.release runs/8x8-2p-0 runs/8x8-2p-1 runs/8x8-2p-2 --out models/8x8-2p.onnx
     python -m training.release runs/8x8-2p-ntuple-0 --out models/8x8-2p-ntuple.safetensors
+    python -m training.release --again models/8x8-2p-ntuple.safetensors
 
 Of several runs, which must differ in their seeds alone, the median is released, and the card has the results of all: runs
 spread more than the intervals of one of them say. Runs of PPO become an exported policy, runs of n-tuple learning tables.
+A released file is measured again when its opponents have changed.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from rolit_env import make_agent
 from rolit_env.errors import OptionError, RolitError
 from rolit_env.files import replacing
 from rolit_env.released import models_folder, released_files
-from rolit_env.variant import Variant
+from rolit_env.variant import Variant, variant
 from training import checkpoint, ntuple, train
 from training.card import (
     check_out,
@@ -150,6 +152,45 @@ def release(runs: Sequence[Run], out: Path, rounds: int = 2000, seed: int = 0, s
     return card
 
 
+def measure_again(file: Path, rounds: int = 2000, seed: int = 0) -> dict[str, Any]:
+    """Play a released file against today's opponents, take today's exams, put that on its card, and return the card.
+
+    What the card says of other seeds stays as it was: there are no files of them.
+
+    Args:
+        file: The file, whose card lies beside it.
+        rounds: Rounds against each opponent.
+        seed: Seed of those rounds.
+
+    Raises:
+        ModelFileError: for a file that does not agree with its card, or has none.
+        OptionError: for less than one round, or a file that this module has not made.
+    """
+    kind = next((kind for kind in KINDS.values() if kind.ending == file.suffix), None)
+    if kind is None:
+        endings = " or ".join(kind.ending for kind in KINDS.values())
+        raise OptionError(f"{file} was not released by this; allowed are files that end in {endings}")
+    check_out(file, kind.ending, rounds)
+    agent = make_agent(str(file))
+    card = dict(getattr(agent, "card", {}))
+    if missing := {"variant", "results", "seeds", "config"} - card.keys():
+        raise OptionError(
+            f"the card of {file} lacks {', '.join(sorted(missing))}; allowed are files that were released by this"
+        )
+    agent.name = file.stem if file.parent.resolve() == models_folder().resolve() else str(file)
+    chosen = variant(**card["variant"])
+    of_itself = limits(card)
+    said = " ".join(sentence for sentence in card.get("limits", ()) if sentence not in of_itself)
+    card["results"] = measure(agent, chosen, ladder(chosen, kind), rounds, seed)
+    card |= {"exam": exams} if (exams := examine(agent, chosen)) else {}
+    shares = {name: result["win_share"][0] for name, result in card["results"]["against"].items()}
+    card["seeds"] = [one | {"win_share": shares} if one["seed"] == card["config"]["seed"] else one for one in card["seeds"]]
+    card["limits"] = limits(card, said)
+    with replacing(file.with_suffix(".json")) as draft:
+        write_card(card, draft)
+    return card
+
+
 def ladder(chosen: Variant, kind: Kind) -> tuple[str, ...]:
     """Return whom the files of a variant play: for policies that includes the released tables."""
     tables = f"{chosen.name}-ntuple"
@@ -183,10 +224,11 @@ def parser() -> ArgumentParser:
         exit_on_error=False,
         allow_abbrev=False,
     )
-    options.add_argument("runs", type=str, nargs="+", help="folders of runs, of training.train or training.ntuple")
+    options.add_argument("runs", type=str, nargs="*", help="folders of runs, of training.train or training.ntuple")
     options.add_argument(
-        "--out", type=str, required=True, help="file to write, such as models/8x8-2p.onnx or models/8x8-2p-ntuple.safetensors"
+        "--out", type=str | None, help="file to write, such as models/8x8-2p.onnx or models/8x8-2p-ntuple.safetensors"
     )
+    options.add_argument("--again", type=str | None, help="in place of runs: a released file, whose card gets new results")
     options.add_argument("--rounds", type=int, default=2000, help="rounds against each opponent for the card")
     options.add_argument("--seed", type=int, default=0, help="seed of those rounds")
     options.add_argument("--limits", type=str, default="", help="what the card says of its limits beside what results say")
@@ -199,6 +241,12 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _run(options: Namespace) -> int:
+    if bool(options.again) == bool(options.runs) or bool(options.again) == bool(options.out):
+        raise OptionError("what to release is not clear; allowed are runs with --out FILE, or --again FILE alone")
+    if options.again:
+        print_results(measure_again(Path(options.again), options.rounds, options.seed)["results"])
+        print(f"wrote the card of {options.again}")
+        return 0
     runs = [load(Path(run)) for run in options.runs]
     card = release(runs, Path(options.out), options.rounds, options.seed, options.limits)
     print_card(card, Path(options.out))
