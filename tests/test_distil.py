@@ -165,17 +165,18 @@ def test_the_teacher_leaves_when_its_part_is_over_and_a_resumed_run_knows(tmp_pa
         assert torch.equal(tensor, resumed[name]), name
 
 
+@pytest.mark.parametrize("setting", ["teacher", "opponents", "evaluate_against"])
 @pytest.mark.parametrize(
-    ("teacher", "error", "words"),
+    ("agent", "error", "words"),
     [
         ("alphabeta", ConfigError, "alphabeta is of no use in this training: .* is for two players"),
         ("nobody", AgentError, "nobody"),
     ],
 )
-def test_a_teacher_that_can_not_play_is_refused_before_anything_is_made(tmp_path, teacher, error, words):
+def test_an_agent_that_can_not_play_is_refused_before_anything_is_made(tmp_path, setting, agent, error, words):
     run = tmp_path / "run"
     with pytest.raises(error, match=words):
-        train_module.start_run(replace(CONFIG, teacher=teacher), run)
+        train_module.start_run(replace(CONFIG, **{setting: agent if setting == "teacher" else (agent,)}), run)
     assert not run.exists()
 
 

@@ -428,11 +428,15 @@ def test_settings_that_can_not_be_are_named(settings, sentence):
 def test_the_command_line_trains_resumes_and_complains_in_one_line(tmp_path: Path, capsys):
     run = tmp_path / "run"
     quick = ["--size", "4", "--turns", "2400", "--rounds", "100", "--run", str(run), "--evaluate_rounds", "20"]
+    quick += ["--evaluate_against", "[greedy, 'alphabeta:depth=2']"]
+    assert ntuple_module.main([*quick[:-1], "[nobody]"]) == 2
+    assert "nobody" in capsys.readouterr().err
+    assert not run.exists()
     assert ntuple_module.main(quick) == 0
     assert "release" in capsys.readouterr().out
     learner = load(run)
     assert learner.turns == 2400
-    assert set(learner.evaluations[-1]["win_share"]) == {"random", "greedy", "positional"}
+    assert set(learner.evaluations[-1]["win_share"]) == {"greedy", "alphabeta:depth=2"}
     assert ntuple_module.main(["--resume", str(run), "--turns", "4800"]) == 0
     assert load(run).turns == 4800
     capsys.readouterr()

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rolit_env.errors import OptionError
 from training import ntuple, plot
 from training.checkpoint import save_checkpoint
 from training.config import TrainConfig
@@ -72,6 +73,20 @@ def test_picture_and_page_show_all_runs(folders, tmp_path, capsys):
     assert "<td>0.800 (0.750 to 0.850)</td>" in rows
     assert "<td>0.900</td>" in rows
     assert rows.count("scope=row") == 3
+
+
+def test_curves_are_drawn_against_those_whom_all_runs_played():
+    def against(*names):
+        learner = run()
+        learner.evaluations = [{"turns": 10**6, "seconds": 60, "win_share": dict.fromkeys(names, 0.5)}]
+        return plot.Line("", [learner])
+
+    assert plot.opponents_of([against("greedy", "alphabeta:depth=2"), against("alphabeta:depth=2", "random")]) == [
+        "alphabeta:depth=2"
+    ]
+    assert len(plot.draw([against("greedy")]).axes) == 2
+    with pytest.raises(OptionError, match="one in common"):
+        plot.opponents_of([against("greedy"), against("random")])
 
 
 def test_mistakes_are_one_sentence(folders, tmp_path, capsys):

@@ -14,7 +14,7 @@ from rolit_env.released import released_files
 from training import export as export_module
 from training import speed
 from training import train as train_module
-from training.run import OPPONENTS
+from training.config import OPPONENTS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -433,6 +433,8 @@ def test_an_unwritable_checkpoint_is_one_error_and_keeps_the_old_one(run, monkey
         ({"players": 5}, "no variant"),
         ({"size": 4, "players": 3}, "no variant"),
         ({"games": 0}, "games=0 is out of range"),
+        ({"evaluate_against": ()}, "name one agent or more"),
+        ({"evaluate_against": ("greedy", "greedy")}, "each once"),
         ({"clip": 1.5}, "clip=1.5 is out of range; allowed is 0 to 1"),
         ({"minutes": 0}, "nothing to do"),
         ({"hidden": ()}, "no network"),

@@ -11,6 +11,9 @@ from rolit_env.errors import ConfigError
 from rolit_env.payoffs import Payoff
 from rolit_env.variant import Variant, variant
 
+OPPONENTS = ("random", "greedy", "positional")
+"""The scripted agents, which runs are measured against unless they say otherwise."""
+
 Range = tuple[str, float, float | None]
 """A setting, and the least and the most that it can be; None where there is no most."""
 
@@ -25,7 +28,8 @@ class RunConfig:
         seed: Seed of everything random; the same seed and turn budget give the same run on the same machine.
         minutes: Budget of training time, evaluation included; it counts when turns is 0.
         turns: Budget of turns played, random openings included; 0 to go by minutes.
-        evaluate_every: Minutes between evaluations against the scripted agents; 0 for none.
+        evaluate_every: Minutes between evaluations; 0 for none.
+        evaluate_against: Agents that the run is measured against then.
         evaluate_rounds: Rounds of each of them.
         save_every: Minutes between checkpoints.
     """
@@ -36,6 +40,7 @@ class RunConfig:
     minutes: float = 8.0
     turns: int = 0
     evaluate_every: float = 1.0
+    evaluate_against: tuple[str, ...] = OPPONENTS
     evaluate_rounds: int = 400
     save_every: float = 1.0
 
@@ -49,6 +54,8 @@ class RunConfig:
             ("evaluate_rounds", 1, None),
             ("save_every", 0, None),
         )
+        if len(set(self.evaluate_against)) < max(1, len(self.evaluate_against)):
+            raise ConfigError(f"evaluate_against={list(self.evaluate_against)} won't do; name one agent or more, each once")
         if not self.minutes and not self.turns:
             raise ConfigError("minutes and turns are both 0, so there is nothing to do; give one of them")
 

@@ -22,10 +22,10 @@ from rolit_env import make_agent, play_rounds
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint
 from training.command import run_command, stop_on_interrupt
+from training.config import OPPONENTS
 from training.export import export
 from training.learner import Learner
 from training.release import SEARCHES
-from training.run import OPPONENTS
 from training.train import COMMAND, train
 
 SEED = 0

@@ -22,9 +22,9 @@ from rolit_env.adapters.export import Answers, describe_network, write_policy
 from training.card import history, print_results
 from training.checkpoint import load_checkpoint
 from training.command import run_command
+from training.config import OPPONENTS
 from training.learner import Learner
 from training.network import Network, position_words
-from training.run import OPPONENTS
 
 
 def export(

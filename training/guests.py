@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rolit_env import GameBatch, make_agent
-from rolit_env.errors import ConfigError, VariantError
 from rolit_env.variant import Variant
+from training.run import opponent_for
 from training.threads import for_each_share
 
 
@@ -26,11 +26,7 @@ class Guest:
 
     def __init__(self, description: str, variant: Variant) -> None:
         self.description = description
-        self._agents = [make_agent(description)]
-        try:
-            self._agents[0].check_variant(variant)
-        except VariantError as error:
-            raise ConfigError(f"{description} is of no use in this training: {error}") from None
+        self._agents = [opponent_for(description, variant)]
 
     def moves(self, games: GameBatch, seed: int) -> Tensor:
         """Return its moves, int64 [B]. What it draws depends on the seed and on the number of threads."""

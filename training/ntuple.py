@@ -30,7 +30,7 @@ from rolit_env.variant import COLORS
 from training.command import RunCommand, make_folder, run_command, stop_on_interrupt
 from training.config import RunConfig
 from training.display import Display
-from training.run import Run, read_checkpoint
+from training.run import Run, check_opponents, read_checkpoint
 from training.td import Course, Rules, Tables, Workers
 
 FILE_NAME = "tables.safetensors"
@@ -227,6 +227,7 @@ def load(run: Path, **budget: float) -> NTupleLearner:
 def start_run(config: NTupleConfig, run: Path) -> NTupleLearner:
     """Make the run's folder and a fresh run. Raises `OutputError` when the folder holds one already."""
     learner = NTupleLearner.fresh(config)
+    check_opponents(config)
     make_folder(run, FILE_NAME)
     save(learner, run)  # an unwritable folder shows now, not at the end
     return learner

@@ -29,7 +29,7 @@ from rolit_env.files import replacing
 from training import ntuple
 from training.checkpoint import load_checkpoint
 from training.command import run_command
-from training.run import OPPONENTS, Run
+from training.run import Run
 
 AXES = {"turns": "million turns", "seconds": "minutes"}
 """What is counted at each evaluation, and what the axis below says."""
@@ -37,7 +37,7 @@ AXES = {"turns": "million turns", "seconds": "minutes"}
 SCALES = {"turns": 1e6, "seconds": 60}
 """How many of what is counted are one on that axis."""
 
-OWN = ("seed", "minutes", "turns", "evaluate_every", "evaluate_rounds", "save_every")
+OWN = ("seed", "minutes", "turns", "evaluate_every", "evaluate_against", "evaluate_rounds", "save_every")
 """Settings in which runs of one line may differ, or which say nothing about how they learn."""
 
 Floats = npt.NDArray[np.float64]
@@ -59,7 +59,7 @@ class Line:
         """Return where on the axis, float64 [·], and the mean, lowest and highest win share there, as far as all runs go.
 
         Args:
-            opponent: One of `OPPONENTS`.
+            opponent: One of `opponents_of`.
             count: A key of `AXES`.
         """
         places = [np.array([row[count] for row in run.evaluations]) / SCALES[count] for run in self.runs]
@@ -105,12 +105,22 @@ def group(runs: Sequence[Run]) -> list[Line]:
     return lines
 
 
+def opponents_of(lines: Sequence[Line]) -> list[str]:
+    """Return whom all runs played at all evaluations. Raises `OptionError` when that is nobody."""
+    rows = [row["win_share"] for line in lines for run in line.runs for row in run.evaluations]
+    shared = [name for name in rows[0] if all(name in row for row in rows)]
+    if not shared:
+        raise OptionError("the runs were measured against different agents; allowed are runs that have one in common")
+    return shared
+
+
 def draw(lines: Sequence[Line]) -> Figure:
     """Return the picture: a row of two plots for each opponent."""
     variant = lines[0].runs[0].config.variant
-    figure = Figure(figsize=(10, 9), layout="constrained")
-    plots = figure.subplots(len(OPPONENTS), len(AXES), sharey="row", sharex="col")
-    for opponent, row in zip(OPPONENTS, plots, strict=True):
+    opponents = opponents_of(lines)
+    figure = Figure(figsize=(10, 3 * len(opponents)), layout="constrained")
+    plots = figure.subplots(len(opponents), len(AXES), sharey="row", sharex="col", squeeze=False)
+    for opponent, row in zip(opponents, plots, strict=True):
         for (count, label), plot in zip(AXES.items(), row, strict=True):
             for line in lines:
                 along, mean, low, high = line.curve(opponent, count)
@@ -120,7 +130,7 @@ def draw(lines: Sequence[Line]) -> Figure:
             plot.axhline(1 / variant.players, color="grey", linestyle=":", linewidth=1)  # par
             plot.set_ylim(min(bottom, 0.9), 1.005)  # where the curves are, but not so near that noise looks like news
             plot.grid(alpha=0.3)
-            if opponent == OPPONENTS[-1]:
+            if opponent == opponents[-1]:
                 plot.set_xlabel(label)
         row[0].set_ylabel(f"win share against {opponent}")
     figure.suptitle(f"{variant.name}: learning curves (dotted: par, the share of equals)")
@@ -138,11 +148,12 @@ def save_picture(figure: Figure, path: Path) -> None:
 def page(lines: Sequence[Line], picture: str) -> str:
     """Return the page, as HTML, around the picture, as SVG."""
     variant = lines[0].runs[0].config.variant
-    head = "".join(f"<th scope=col>{title}</th>" for title in ("million turns", "minutes", *OPPONENTS))
+    opponents = opponents_of(lines)
+    head = "".join(f"<th scope=col>{title}</th>" for title in ("million turns", "minutes", *opponents))
     rows = []
     for line in lines:
-        ends = [f"{line.curve(OPPONENTS[0], count)[0][-1]:.2f}" for count in AXES]
-        for opponent in OPPONENTS:
+        ends = [f"{line.curve(opponents[0], count)[0][-1]:.2f}" for count in AXES]
+        for opponent in opponents:
             _, mean, low, high = line.curve(opponent, "turns")
             spread = f" ({low[-1]:.3f} to {high[-1]:.3f})" if len(line.runs) > 1 else ""
             ends.append(f"{mean[-1]:.3f}{spread}")

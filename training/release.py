@@ -42,11 +42,12 @@ from training.card import (
     write_card,
 )
 from training.command import RunCommand, run_command
+from training.config import OPPONENTS
 from training.export import export
 from training.learner import Learner
 from training.ntuple import NTupleLearner
 from training.plot import draw, group, load, save_picture, settings_apart
-from training.run import OPPONENTS, Run
+from training.run import Run
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 

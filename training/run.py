@@ -12,11 +12,9 @@ from safetensors import SafetensorError, safe_open
 
 from rolit_env import make_agent, play_rounds
 from rolit_env.agents import Agent
-from rolit_env.errors import CheckpointError
+from rolit_env.errors import CheckpointError, ConfigError, VariantError
+from rolit_env.variant import Variant
 from training.config import RunConfig
-
-OPPONENTS = ("random", "greedy", "positional")
-"""The agents that a run is measured against."""
 
 COUNTERS = {"iteration": int, "turns": int, "seconds": float, "evaluations": list, "commit": str | None}
 """What is kept of a `Run` beside its settings, and of which type each is."""
@@ -76,16 +74,36 @@ class Run:
         return self.progress == 1.0
 
     def evaluate(self, agent: Agent) -> dict[str, float]:
-        """Play `OPPONENTS`, note the win shares in `evaluations`, and return them."""
+        """Play `evaluate_against`, note the win shares in `evaluations`, and return them. Raises as `opponent_for` does."""
         config = self.config
         shares = {}
-        for name in OPPONENTS:
+        for name in config.evaluate_against:
+            opponent = opponent_for(name, config.variant)
             result = play_rounds(
-                [agent, make_agent(name)], config.evaluate_rounds, size=config.size, players=config.players, seed=config.seed
+                [agent, opponent], config.evaluate_rounds, size=config.size, players=config.players, seed=config.seed
             )
             shares[name] = float(result.win_share[0])
         self.evaluations.append({"turns": self.turns, "seconds": self.seconds, "win_share": shares})
         return shares
+
+
+def opponent_for(description: str, chosen: Variant) -> Agent:
+    """Return an agent that takes part in the training of a variant.
+
+    Raises `ConfigError` when it can't play that, and `RolitError` for a description that names no agent.
+    """
+    agent = make_agent(description)
+    try:
+        agent.check_variant(chosen)
+    except VariantError as error:
+        raise ConfigError(f"{description} is of no use in this training: {error}") from None
+    return agent
+
+
+def check_opponents(config: RunConfig) -> None:
+    """Raise what `opponent_for` raises for an agent that a run is to be measured against."""
+    for description in config.evaluate_against:
+        opponent_for(description, config.variant)
 
 
 def read_checkpoint(path: Path, mark: str, framework: str) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -29,6 +29,7 @@ from training.guests import Guest
 from training.learner import Learner
 from training.ppo import UpdateStats, update
 from training.rollout import play
+from training.run import check_opponents
 
 
 def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda: False) -> None:
@@ -123,7 +124,7 @@ def _guests(config: TrainConfig) -> tuple[Guest | None, list[Guest]]:
 
 
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:
-    """Play the scripted agents and note the win shares."""
+    """Play the opponents and note the win shares."""
     for name, share in learner.evaluate(NetworkAgent(learner)).items():
         writer.add_scalar(f"win_share/{name}", share, learner.turns)
 
@@ -141,6 +142,7 @@ def start_run(config: TrainConfig, run: Path) -> Learner:
         return Learner.fresh(config)
     learner = Learner.fresh(config)
     _guests(config)  # one that can't play shows now, too
+    check_opponents(config)
     make_folder(run, FILE_NAME)
     save_checkpoint(learner, run)  # an unwritable folder shows now, not at the end
     return learner
