@@ -4,8 +4,8 @@
     python docs/recipes.py train "teacher" "width 16" --seeds 0
     python docs/recipes.py table
 
-All train two players on 8x8 for the same minutes, and differ from the first one in the settings named here. What came of them
-is kept in recipes.json.
+All train two players on 8x8 for the same minutes, each on one core, and differ from the first one in the settings named here.
+What came of them is kept in recipes.json.
 """
 
 from __future__ import annotations
@@ -14,18 +14,21 @@ import argparse
 import datetime
 import json
 import statistics
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from rolit_env import make_agent, play_rounds
 from rolit_env.bench import machine
 from rolit_env.files import fill_in, replacing
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint
+from training.command import stop_on_interrupt
 from training.run import current_commit
+from training.side_by_side import run_side_by_side
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -58,28 +61,48 @@ RECIPES: dict[str, dict[str, Any]] = {
 """The settings of each, beside `network: afterstates`."""
 
 
-def train(name: str, seed: int, minutes: float, rounds: int) -> dict[str, Any] | None:
-    """Train a seed of a recipe, or go on with it, and return what it came to; None when the training failed."""
-    run = ROOT / "runs" / "recipes" / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
-    command = [sys.executable, "-m", "training.train"]
+def command(name: str, seed: int, run: Path) -> list[str]:
+    """Return the command that trains a seed of a recipe, or goes on with it."""
+    words = [sys.executable, "-m", "training.train"]
     if (run / FILE_NAME).exists():
-        command += ["--resume", str(run), "--minutes", f"{minutes:g}"]
-    else:
-        settings = {"network": "afterstates", "evaluate_every": 0, "seed": seed, "minutes": minutes} | RECIPES[name]
-        for key, value in settings.items():
-            command += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
-        command += ["--run", str(run)]
-    print(name, "seed", seed, flush=True)
-    if subprocess.run(command, cwd=ROOT, check=False).returncode:
-        return None
+        return [*words, "--resume", str(run), "--minutes", str(MINUTES)]
+    settings = {"network": "afterstates", "evaluate_every": 0, "seed": seed, "minutes": MINUTES} | RECIPES[name]
+    for key, value in settings.items():
+        words += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
+    return [*words, "--run", str(run)]
+
+
+def measure(run: Path, rounds: int) -> dict[str, Any]:
+    """Return what a run came to."""
     learner = load_checkpoint(run)
     agent = NetworkAgent(learner)
     shares = {
         opponent: float(play_rounds([agent, make_agent(opponent)], rounds, size=8, players=2, seed=0).win_share[0])
         for opponent in LADDER
     }
-    print(*(f"{opponent} {share:.3f}" for opponent, share in shares.items()), sep="  ", flush=True)
     return {"minutes": round(learner.seconds / 60, 2), "turns": learner.turns, "commit": learner.commit, "win_share": shares}
+
+
+def train(jobs: Sequence[tuple[str, int]], rounds: int) -> int:
+    """Train seeds of recipes side by side, one thread each, and keep what each came to. Returns how many were not done."""
+    torch.set_num_threads(1)  # it measures beside those that train
+    runs = {f"{name}, seed {seed}": (name, seed, folder(name, seed)) for name, seed in jobs}
+    commands = {job: command(*of) for job, of in runs.items()}
+    with stop_on_interrupt() as should_stop:
+        for job, _ in run_side_by_side(commands, len(machine.cores()), threads=1, should_stop=should_stop):
+            name, seed, run = runs[job]
+            if not (run / FILE_NAME).exists() or not load_checkpoint(run).finished:
+                continue
+            result = measure(run, rounds)
+            print(job, *(f"{opponent} {share:.3f}" for opponent, share in result["win_share"].items()), sep="  ", flush=True)
+            keep(name, seed, rounds, result)
+            del runs[job]
+    return len(runs)
+
+
+def folder(name: str, seed: int) -> Path:
+    """Return where a run is kept."""
+    return ROOT / "runs" / "recipes" / f"{name.replace(' ', '-').replace(',', '')}-{seed}"
 
 
 def keep(name: str, seed: int, rounds: int, result: dict[str, Any]) -> None:
@@ -142,18 +165,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if unknown := set(options.recipes) - RECIPES.keys():
         parser.error(f"there is no recipe {', '.join(sorted(unknown))}; there are {', '.join(RECIPES)}")
-    failed = 0
-    for name in options.recipes or RECIPES:
-        for seed in options.seeds:
-            done = read()["recipes"].get(name, {})
-            if done.get("settings") == RECIPES[name] and str(seed) in done["seeds"]:
-                continue
-            result = train(name, seed, MINUTES, options.rounds)
-            if result is None:
-                failed += 1
-            else:
-                keep(name, seed, options.rounds, result)
-    return 1 if failed else 0
+    kept = read()["recipes"]
+    jobs = [
+        (name, seed)
+        for name in options.recipes or RECIPES
+        for seed in options.seeds
+        if kept.get(name, {}).get("settings") != RECIPES[name] or str(seed) not in kept[name]["seeds"]
+    ]
+    return 1 if train(jobs, options.rounds) else 0
 
 
 if __name__ == "__main__":

@@ -36,6 +36,20 @@ def test_the_table_has_the_median_of_seeds_between_the_lowest_and_the_highest(re
     assert table.endswith("a processor, 2 cores, 2026-01-01; 2,000 rounds for each share, seed 0.")
 
 
+def test_what_is_trained_is_kept_and_what_is_kept_is_not_trained_again(recipes, tmp_path, monkeypatch, capfd):
+    for name, value in {"MINUTES": 0.02, "LADDER": ("random",), "ROOT": tmp_path, "KEPT": tmp_path / "kept.json"}.items():
+        monkeypatch.setattr(recipes, name, value)
+    monkeypatch.setattr(recipes.torch, "set_num_threads", lambda threads: None)  # it would stay so for other tests
+    argv = ["train", "mlp", "afterstates", "--seeds", "3", "--rounds", "4"]
+    assert recipes.main(argv) == 0
+    assert "mlp, seed 3: budget used up" in capfd.readouterr().err
+    kept = recipes.read()["recipes"]
+    assert list(kept) == ["afterstates", "mlp"]
+    assert set(kept["mlp"]["seeds"]["3"]["win_share"]) == {"random"}
+    assert recipes.main(argv) == 0
+    assert capfd.readouterr() == ("", "")
+
+
 def test_unknown_recipes_are_refused_with_those_there_are(recipes, capsys):
     with pytest.raises(SystemExit):
         recipes.main(["train", "no such thing"])
