@@ -26,7 +26,7 @@ Card = dict[str, Any]
 
 def cards() -> list[Card]:
     """Return the cards of all released files, smaller boards first, policies before tables."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in MODELS.glob("*.json")]
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in MODELS.glob("[!.]*.json")]
     return sorted(found, key=lambda card: (card["variant"]["size"], card["variant"]["players"], "tuples" in card))
 
 

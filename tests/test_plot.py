@@ -67,7 +67,7 @@ def test_picture_and_page_show_all_runs(folders, tmp_path, capsys):
     assert not re.search(r"""(src|href)=["'][^#]|url\((?!#)""", page)  # nothing to load
     picture = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + 6])
     texts = {"".join(node.itertext()).strip() for node in picture.iter() if node.tag.endswith("text")}
-    for text in ("million turns", "minutes", "win share against positional"):
+    for text in ("million turns", "minutes", "positional"):
         assert text in texts
     rows = page[page.index("<table>") :]
     assert "<td>0.800 (0.750 to 0.850)</td>" in rows
