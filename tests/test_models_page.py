@@ -14,7 +14,7 @@ from rolit_env import cli
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-CARDS = sorted((ROOT / "models").glob("*.json"))
+CARDS = sorted((ROOT / "models").glob("[!.]*.json"))
 
 
 def fill_in(folder):
@@ -62,7 +62,7 @@ def test_results_come_from_enough_rounds(path):
 
 def test_pictures_are_those_of_cards_and_small():
     pictures = {json.loads(path.read_text(encoding="utf-8")).get("picture") for path in CARDS} - {None}
-    assert {path.name for path in (ROOT / "models").glob("*.png")} == pictures
+    assert {path.name for path in (ROOT / "models").glob("[!.]*.png")} == pictures
     assert all((ROOT / "models" / name).stat().st_size < 60_000 for name in pictures)
     assert sum(path.stat().st_size for path in (ROOT / "models").iterdir()) < 60e6
 

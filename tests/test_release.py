@@ -196,7 +196,8 @@ def test_mistakes_are_one_sentence_and_leave_what_was_there(folders, released, t
         ([folders["policy"][0]], "--out FILE"),
         ([folders["policy"][0], "--again", str(out)], "alone"),
         (["--again", str(tmp_path / "x.bin")], ".onnx or .safetensors"),
-        (["--again", str(out), "--rounds", "0"], "rounds=0 is too few"),
+        (["--again", str(released["policy"]), "--rounds", "0"], "rounds=0 is too few"),
+        (["--again", str(tmp_path / "none" / "x.onnx")], "x.onnx"),
     ):
         assert release_module.main(argv) == 2
         error = capsys.readouterr().err

@@ -15,7 +15,7 @@ from rolit_env.variant import all_variants, variant
 from tests.commands import refused
 
 ROOT = Path(__file__).parent.parent
-NAMES = sorted(path.stem for path in (ROOT / "models").iterdir() if path.suffix in ENDINGS)
+NAMES = sorted(path.stem for path in (ROOT / "models").glob("[!.]*") if path.suffix in ENDINGS)
 
 
 def test_all_files_have_a_name_and_a_card():

@@ -5,8 +5,7 @@
 
 A recipe is a file of settings in configs/; those whose names end in `-ntuple` are for tables, the others for policies. The
 same command again goes on where it was stopped or killed: runs that are trained stay as they are, others go on from what they
-saved. Policies are trained side by side, each run on its share of the cores, which is far quicker than one after the other;
-tables use all cores themselves.
+saved. Policies are trained side by side, each run on its share of the cores; tables use all cores themselves.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def release(runs: Sequence[Run], out: Path, rounds: int = 2000, seed: int = 0, s
         raise OptionError(f"the runs differ in {', '.join(differ)}; allowed are runs that differ in their seeds alone")
     kind, chosen = KINDS[type(runs[0])], runs[0].config.variant
     check_out(out, kind.ending, rounds)
-    here = out.parent.resolve() == models_folder().resolve()
+    name = name_of(out)
     picture = out.with_suffix(".png") if all(run.evaluations for run in runs) else None
     with (
         replacing(out.with_suffix(".json")) as card_draft,
@@ -130,24 +130,24 @@ def release(runs: Sequence[Run], out: Path, rounds: int = 2000, seed: int = 0, s
         replacing(picture) if picture else nullcontext() as picture_draft,
         TemporaryDirectory() as folder,
     ):
+        if picture_draft:
+            save_picture(draw(group(runs)), picture_draft)
         files = [Path(folder, f"{number}{kind.ending}") for number in range(len(runs))]
         cards = [kind.write(run, file) for run, file in zip(runs, files, strict=True)]
         agents = [make_agent(str(file)) for file in files]  # what is measured is what is released: halves of float32
         for agent in agents:
-            agent.name = out.stem if here else str(out)
+            agent.name = name
         results = [measure(agent, chosen, ladder(chosen, kind), rounds, seed) for agent in agents]
         means = [np.mean([result["win_share"][0] for result in played["against"].values()]) for played in results]
         median = int(np.argsort(means)[(len(runs) - 1) // 2])
         shutil.copyfile(files[median], draft)
-        if picture_draft:
-            save_picture(draw(group(runs)), picture_draft)
         card = cards[median] | {"name": out.stem, "picture": picture and picture.name, "results": results[median]}
         card |= {"exam": exams} if (exams := examine(agents[median], chosen)) else {}
         card["seeds"] = [seed_results(run, played) for run, played in zip(runs, results, strict=True)]
         card["limits"] = limits(card, said)
         card["commands"] = {
             "training": training_command(runs[median], out.stem),
-            "results": f"make models-check TARGET={out.stem}" if here else shlex.join(["rolit", "check", str(out)]),
+            "results": f"make models-check TARGET={name}" if name == out.stem else shlex.join(["rolit", "check", name]),
         }
         write_card(card, card_draft)
     return card
@@ -171,14 +171,14 @@ def measure_again(file: Path, rounds: int = 2000, seed: int = 0) -> dict[str, An
     if kind is None:
         endings = " or ".join(kind.ending for kind in KINDS.values())
         raise OptionError(f"{file} was not released by this; allowed are files that end in {endings}")
-    check_out(file, kind.ending, rounds)
     agent = make_agent(str(file))
+    check_out(file, kind.ending, rounds)
     card = dict(getattr(agent, "card", {}))
     if missing := {"variant", "results", "seeds", "config"} - card.keys():
         raise OptionError(
             f"the card of {file} lacks {', '.join(sorted(missing))}; allowed are files that were released by this"
         )
-    agent.name = file.stem if file.parent.resolve() == models_folder().resolve() else str(file)
+    agent.name = name_of(file)
     chosen = variant(**card["variant"])
     of_itself = limits(card)
     said = " ".join(sentence for sentence in card.get("limits", ()) if sentence not in of_itself)
@@ -190,6 +190,11 @@ def measure_again(file: Path, rounds: int = 2000, seed: int = 0) -> dict[str, An
     with replacing(file.with_suffix(".json")) as draft:
         write_card(card, draft)
     return card
+
+
+def name_of(file: Path) -> str:
+    """Return what a released file is called: the short name in the folder of released models, elsewhere its path."""
+    return file.stem if file.parent.resolve() == models_folder().resolve() else str(file)
 
 
 def ladder(chosen: Variant, kind: Kind) -> tuple[str, ...]:

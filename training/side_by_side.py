@@ -1,6 +1,6 @@
 """Run commands side by side, each in a process with its share of the cores: commands go in, exit codes come out as they end.
 
-One process uses two cores badly where its parts take turns, as play and learning do; two that each have one waste nothing.
+Parts of a training wait for each other, so a run with two threads leaves cores idle; two runs with one thread each do not.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ def run_side_by_side(
         commands: Each by a name.
         at_once: How many of them run at the same time.
         threads: Threads that each of them may use.
-        should_stop: Asked often; once it says so, none is started any more, and those that run are interrupted, once.
+        should_stop: Asked ten times a second; once it says so, none is started any more, and those that run are
+            interrupted, once.
     """
     waiting, running, stopped = list(commands), dict[str, subprocess.Popen[str]](), False
     try:
@@ -55,6 +56,7 @@ def _start(name: str, command: Sequence[str], threads: int) -> subprocess.Popen[
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        errors="replace",  # where nobody read on, the other would wait for ever
         env=os.environ | dict.fromkeys(THREADS, str(threads)),
         start_new_session=True,
     )
