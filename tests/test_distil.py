@@ -17,7 +17,8 @@ from training import train as train_module
 from training.checkpoint import FILE_NAME, load_checkpoint
 from training.config import TrainConfig
 from training.distil import imitate, imitation_gradients
-from training.guests import Guest
+from training.export import export
+from training.guests import Guest, Searcher
 from training.learner import Learner
 from training.network import position_words
 from training.ppo import Turns
@@ -163,6 +164,60 @@ def test_the_teacher_leaves_when_its_part_is_over_and_a_resumed_run_knows(tmp_pa
     assert rest == resumed_rest
     for name, tensor in tensors.items():
         assert torch.equal(tensor, resumed[name]), name
+
+
+@pytest.mark.parametrize("players", [2, 3])
+def test_a_searcher_goes_by_the_weights_that_the_network_has(tmp_path, players):
+    config = replace(CONFIG, players=players, searcher="mcts:simulations=24")
+    learner = Learner.fresh(config)
+    rng = np.random.default_rng(4)
+    games = GameBatch(60, size=6, players=players, seed=rng)
+    for _ in range(4):
+        games.step_random(rng)
+    searcher, seen = Searcher(config.searcher, config.variant), []
+    for number in range(2):
+        with torch.no_grad():
+            for table in (learner.network.turn_table, learner.network.value_table):
+                table.weight.normal_(0, 0.3, generator=torch.Generator().manual_seed(number))
+                table.weight.copy_(table.weight.half())  # as files hold them
+        file = tmp_path / f"{number}.onnx"
+        export(learner, file, rounds=1, opponents=())
+        searcher.follow(learner.network)
+        seen.append(searcher.moves(games, 7))
+        assert torch.equal(seen[-1], Guest(f"{config.searcher},policy={file}", config.variant).moves(games, 7))
+    assert (seen[0] != seen[1]).any()
+
+
+@pytest.mark.parametrize("agent", ["greedy", "alphabeta:depth=2", "mcts:eval=6x6-2p-ntuple"])
+def test_a_searcher_must_be_a_search_by_the_learners_own_network(tmp_path, agent):
+    config = replace(CONFIG, players=2, searcher=agent)
+    with pytest.raises(ConfigError, match=f"searcher={agent} does not search by the learner's network; allowed is mcts"):
+        train_module.start_run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    with pytest.raises(ConfigError, match="searcher=mcts can't go by network=mlp; allowed is afterstates"):
+        replace(CONFIG, network="mlp", searcher="mcts")
+
+
+def test_a_searcher_comes_last_and_plays_against_the_opponents(tmp_path, monkeypatch):
+    drawn = []
+    original = train_module.play
+
+    def watched(network, config, rng, device, snapshot, opponent, teacher):
+        drawn.append((teacher and teacher.description, opponent and opponent.description))
+        return original(network, config, rng, device, snapshot, opponent, teacher)
+
+    monkeypatch.setattr(train_module, "play", watched)
+    config = replace(
+        CONFIG,
+        turns=40 * 32 * 8,
+        taught_share=0.25,
+        searcher="mcts:simulations=4",
+        searched_share=0.5,
+        opponents=("greedy",),
+    )
+    learner = Learner.fresh(config)
+    train_module.train(learner, tmp_path)
+    assert drawn == [(TEACHER, None)] * 2 + [(None, "greedy")] * 2 + [("mcts:simulations=4", "greedy")] * 4
 
 
 @pytest.mark.parametrize("setting", ["teacher", "opponents", "evaluate_against"])

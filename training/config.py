@@ -121,6 +121,9 @@ class TrainConfig(RunConfig):
         opponent_share: Part of the rounds, of those without snapshots, in which all seats but one are played by it.
         teacher: An agent whose moves are imitated before the learner goes on by itself, such as 8x8-2p-ntuple; none if empty.
         taught_share: The part of the budget in which they are.
+        searcher: A search that goes by the learner's own network of afterstates and whose moves are imitated in the last part
+            of the budget, such as mcts:simulations=64; none if empty.
+        searched_share: The part of the budget, at its end, in which they are.
         bfloat16: Run the MLP in bfloat16: auto (where the device computes with it), always or never.
         device: A torch device, or auto: a GPU where there is one.
     """
@@ -148,6 +151,8 @@ class TrainConfig(RunConfig):
     opponent_share: float = 0.25
     teacher: str = ""
     taught_share: float = 0.5
+    searcher: str = ""
+    searched_share: float = 0.4
     bfloat16: Literal["auto", "always", "never"] = "auto"
     device: str = "auto"
 
@@ -170,7 +175,10 @@ class TrainConfig(RunConfig):
             ("snapshots", 1, None),
             ("opponent_share", 0, 1),
             ("taught_share", 0, 1),
+            ("searched_share", 0, 1),
         )
+        if self.searcher and self.network != "afterstates":
+            raise ConfigError(f"searcher={self.searcher} can't go by network={self.network}; allowed is afterstates")
         if self.width < 8 or self.width % 8:
             raise ConfigError(f"width={self.width} does not exist; allowed are 8, 16, 24 and so on")
         if not self.hidden or min(self.hidden) < 1:

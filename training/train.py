@@ -25,7 +25,7 @@ from training.command import RunCommand, make_folder, run_command, stop_on_inter
 from training.config import TrainConfig
 from training.display import Display
 from training.distil import imitate
-from training.guests import Guest
+from training.guests import Guest, Searcher
 from training.learner import Learner
 from training.ppo import UpdateStats, update
 from training.rollout import play
@@ -42,19 +42,22 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
     """
     config, first = learner.config, distributed.rank() == 0
     clock = {"play": 0.0, "learn": 0.0, "evaluate": 0.0}
-    teacher, opponents = _guests(config)
+    teacher, searcher, opponents = _guests(config)
     begun = time.monotonic() - learner.seconds
     evaluated = saved = learner.seconds
 
     with _reports(learner, run) as (writer, display):
         while _goes_on(learner, should_stop()):
             # 1. Play whole rounds, the learner in every seat, while a teacher looks on; later a part of them against a past
-            #    snapshot of itself, or another agent.
+            #    snapshot of itself, or another agent; at last while a search by its own network looks on.
             started = time.monotonic()
             taught = teacher is not None and learner.progress < config.taught_share
             snapshot = learner.pool.draw(learner.rng) if config.snapshot_share and not taught else None
             opponent = opponents[learner.rng.integers(len(opponents))] if opponents and not taught else None
             advisor = teacher if taught else None
+            if searcher and not taught and learner.progress >= 1 - config.searched_share:
+                searcher.follow(learner.network)
+                advisor = searcher
             rollout = play(learner.network, config, learner.rng, learner.device, snapshot, opponent, advisor)
 
             # 2. Learn from them, with smaller steps as the budget runs out.
@@ -62,7 +65,7 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
             rate = config.learning_rate + learner.progress * (config.final_learning_rate - config.learning_rate)
             for group in learner.optimizer.param_groups:
                 group["lr"] = rate
-            if taught:
+            if advisor:
                 stats = imitate(learner, rollout)
             else:
                 stats = update(learner.network, learner.optimizer, rollout, config, learner.rng)
@@ -90,8 +93,8 @@ def train(learner: Learner, run: Path, should_stop: Callable[[], bool] = lambda:
                 clock["evaluate"] += time.monotonic() - learnt
                 learner.seconds = evaluated = time.monotonic() - begun
             moved = f"KL {stats.approx_kl:.4f} · clipped {stats.clipped:.0%}"
-            if taught:
-                moved = f"agrees with the teacher in {1 - stats.clipped:.0%} of turns"
+            if advisor:
+                moved = f"agrees with the {'teacher' if taught else 'search'} in {1 - stats.clipped:.0%} of turns"
             display.iteration(
                 clock,
                 f"entropy {stats.entropy:.2f} · value loss {stats.value_loss:.3f}",
@@ -117,10 +120,11 @@ def _reports(learner: Learner, run: Path) -> Iterator[tuple[SummaryWriter, Displ
         yield writer, display
 
 
-def _guests(config: TrainConfig) -> tuple[Guest | None, list[Guest]]:
-    """Return the teacher, if there is one, and the opponents."""
+def _guests(config: TrainConfig) -> tuple[Guest | None, Searcher | None, list[Guest]]:
+    """Return the teacher and the searcher, where there are such, and the opponents."""
     teacher = Guest(config.teacher, config.variant) if config.teacher else None
-    return teacher, [Guest(agent, config.variant) for agent in config.opponents]
+    searcher = Searcher(config.searcher, config.variant) if config.searcher else None
+    return teacher, searcher, [Guest(agent, config.variant) for agent in config.opponents]
 
 
 def _evaluate(learner: Learner, writer: SummaryWriter) -> None:

@@ -18,6 +18,7 @@ from rolit_env.errors import AgentError
 from rolit_env.search import mcts
 from rolit_env.search.evaluation import Evaluation, hand_made
 from rolit_env.search.mcts import Formula, Leaves
+from rolit_env.search.network import Network
 from rolit_env.search.ntuple import make_scratch
 from rolit_env.search.playouts import Playouts
 from rolit_env.search.solver import make_memory
@@ -139,11 +140,11 @@ class MctsAgent(Agent):
         self.seconds = seconds
         self.playouts = playouts or ("none" if eval is not None else PLAYOUTS[0])
         self.policy = PolicyAgent(policy) if policy is not None else None
-        self.network = self.policy.known_network if self.policy else None
+        self.network: Network | None = self.policy.known_network if self.policy else None
         if temperature is not None and self.network is None:
             raise AgentError(f"temperature={temperature:g} has no use; only a policy whose network kernels know has one")
         self.temperature = TEMPERATURE if temperature is None else temperature
-        self.exact = (EXACT_OF_NETWORK if self.network else EXACT) if exact is None else exact
+        self._exact = exact
         self.ntuples = load_released(eval)[1] if eval is not None else None
         if self.ntuples:
             self.evaluation = self.ntuples.evaluation()
@@ -152,6 +153,18 @@ class MctsAgent(Agent):
         self._kept_for: tuple[Variant, int] | None = None
         self._room: Tree | None = None
         self._solver = make_memory(1 << 16 if self.network else 2)
+
+    @property
+    def exact(self) -> int:
+        """From how many empty cells on two players' moves are solved."""
+        usual = EXACT_OF_NETWORK if self.network else EXACT
+        return usual if self._exact is None else self._exact
+
+    def follow(self, network: Network) -> None:
+        """Search by this network from now on, such as one that is being trained, as by that of a policy."""
+        self.network = network
+        self._solver = make_memory(1 << 16)
+        self._kept, self._kept_for = [], None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy starts without trees.
@@ -237,7 +250,7 @@ class MctsAgent(Agent):
     def _formula(self, variant: Variant) -> Formula:
         kind = "network" if self.network else "policy" if self.policy else self.playouts
         usual = EXPLORE[kind][variant.players > 2]
-        return Formula(usual if self.explore is None else float(self.explore), self.policy is not None)
+        return Formula(usual if self.explore is None else float(self.explore), kind in ("network", "policy"))
 
     def _playouts(self, variant: Variant) -> Playouts:
         if self.playouts == "random":
