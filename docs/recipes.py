@@ -23,10 +23,12 @@ import torch
 
 from rolit_env import make_agent, play_rounds
 from rolit_env.bench import machine
+from rolit_env.errors import ConfigError
 from rolit_env.files import fill_in, replacing
 from training.agent import NetworkAgent
 from training.checkpoint import FILE_NAME, load_checkpoint
-from training.command import stop_on_interrupt
+from training.command import run_command, stop_on_interrupt
+from training.config import TrainConfig
 from training.run import current_commit
 from training.side_by_side import run_side_by_side
 
@@ -63,11 +65,13 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def command(name: str, seed: int, run: Path) -> list[str]:
-    """Return the command that trains a seed of a recipe, or goes on with it."""
+    """Return the command that trains a seed of a recipe or goes on. Raises `ConfigError` for a run of other settings."""
     words = [sys.executable, "-m", "training.train"]
-    if (run / FILE_NAME).exists():
-        return [*words, "--resume", str(run), "--minutes", str(MINUTES)]
     settings = {"network": "afterstates", "evaluate_every": 0, "seed": seed, "minutes": MINUTES} | RECIPES[name]
+    if (run / FILE_NAME).exists():
+        if load_checkpoint(run, minutes=MINUTES).config != TrainConfig.from_dict(settings):
+            raise ConfigError(f"the run in {run} has other settings than the recipe {name}; remove it or move it away")
+        return [*words, "--resume", str(run), "--minutes", str(MINUTES)]
     for key, value in settings.items():
         words += [f"--{key}", value if isinstance(value, str) else json.dumps(value)]
     return [*words, "--run", str(run)]
@@ -173,7 +177,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for seed in options.seeds
         if kept.get(name, {}).get("settings") != RECIPES[name] or str(seed) not in kept[name]["seeds"]
     ]
-    return 1 if train(jobs, options.rounds) else 0
+    return run_command("docs/recipes.py", lambda: 1 if train(jobs, options.rounds) else 0)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from training.checkpoint import FILE_NAME
 from training.config import TrainConfig
+from training.train import start_run
 
-FILE = Path(__file__).parents[1] / "docs" / "recipes.py"
+PAGE = Path(__file__).parents[1] / "docs" / "recipes.py"
 
 
 @pytest.fixture(scope="module")
 def recipes():
-    spec = importlib.util.spec_from_file_location("recipes", FILE)
+    spec = importlib.util.spec_from_file_location("recipes", PAGE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,6 +50,17 @@ def test_what_is_trained_is_kept_and_what_is_kept_is_not_trained_again(recipes, 
     assert set(kept["mlp"]["seeds"]["3"]["win_share"]) == {"random"}
     assert recipes.main(argv) == 0
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_run_of_other_settings_is_refused_and_stays(recipes, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(recipes, "ROOT", tmp_path)
+    monkeypatch.setattr(recipes, "KEPT", tmp_path / "kept.json")
+    run = recipes.folder("width 16", 0)
+    start_run(TrainConfig(network="afterstates", width=24, minutes=recipes.MINUTES, evaluate_every=0), run)
+    before = (run / FILE_NAME).read_bytes()
+    assert recipes.main(["train", "width 16", "--seeds", "0"]) == 2
+    assert f"the run in {run} has other settings than the recipe width 16; remove it" in capsys.readouterr().err
+    assert (run / FILE_NAME).read_bytes() == before
 
 
 def test_unknown_recipes_are_refused_with_those_there_are(recipes, capsys):
