@@ -59,6 +59,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "teacher looks further": TAUGHT | {"teacher": f"alphabeta:depth=4,eval={TABLES}", "epochs": 4},
     "teacher by hand": TAUGHT | {"teacher": "alphabeta:depth=4"},
     "teacher, opponents": TAUGHT | {"opponents": ["alphabeta:depth=4", SEARCH, TABLES], "opponent_share": 0.4},
+    "teacher, depth 4": TAUGHT | {"opponents": ["alphabeta:depth=4"], "opponent_share": 0.7},
     "teacher, searcher": TAUGHT | {"taught_share": 0.3, "searcher": "mcts:simulations=64", "epochs": 4},
 }
 """The settings of each, beside `network: afterstates`."""

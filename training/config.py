@@ -117,7 +117,8 @@ class TrainConfig(RunConfig):
         snapshot_share: Part of the rounds in which all seats but one are played by a past snapshot; 0 for pure self-play.
         snapshot_every: Iterations between two snapshots.
         snapshots: Snapshots kept; when full, a random one makes room, so that old ones stay represented.
-        opponents: Agents of which each iteration draws one to play against, such as alphabeta:depth=4; none if empty.
+        opponents: Agents of which each iteration draws one to play against, such as alphabeta:depth=4; none if empty. One that
+            is named twice is drawn twice as often.
         opponent_share: Part of the rounds, of those without snapshots, in which all seats but one are played by it.
         teacher: An agent whose moves are imitated before the learner goes on by itself, such as 8x8-2p-ntuple; none if empty.
         taught_share: The part of the budget in which they are.
