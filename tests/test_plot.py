@@ -89,6 +89,19 @@ def test_curves_are_drawn_against_those_whom_all_runs_played():
         plot.opponents_of([against("greedy"), against("random")])
 
 
+def test_bands_lie_within_the_pictures_of_both_turns_and_minutes():
+    early, late = run((0.5, 0.52, 0.54, 0.56)), run((0.3, 0.5, 0.7, 0.9))
+    for row in late.evaluations:
+        row["turns"] *= 3  # by turns the runs share their start alone, by minutes all
+    figure = plot.draw([plot.Line("", [early, late])])
+    for by_turns, by_minutes in zip(figure.axes[::2], figure.axes[1::2], strict=True):
+        bottom, top = by_turns.get_ylim()
+        assert by_minutes.get_ylim() == (bottom, top)
+        for axes in (by_turns, by_minutes):
+            heights = axes.collections[0].get_paths()[0].vertices[:, 1]
+            assert bottom <= heights.min() < heights.max() <= top
+
+
 def test_mistakes_are_one_sentence(folders, tmp_path, capsys):
     other = tmp_path / "other"
     other.mkdir()

@@ -126,13 +126,14 @@ def draw(lines: Sequence[Line]) -> Figure:
                 along, mean, low, high = line.curve(opponent, count)
                 (drawn,) = plot.plot(along, mean, label=line.name, marker="o", markersize=3)
                 plot.fill_between(along, low, high, color=drawn.get_color(), alpha=0.2, linewidth=0)
-            bottom, top = plot.get_ylim()
-            bottom = min(bottom, 0.9)
-            plot.axhline(1 / variant.players, color="grey", linestyle=":", linewidth=1)  # par
-            plot.set_ylim(bottom, min(max(top, bottom + 0.1) + 0.005, 1.005))  # not so near that noise looks like news
             plot.grid(alpha=0.3)
             if opponent == opponents[-1]:
                 plot.set_xlabel(label)
+        bottom, top = row[0].get_ylim()  # of both plots
+        bottom = min(bottom, 0.9)
+        for plot in row:
+            plot.axhline(1 / variant.players, color="grey", linestyle=":", linewidth=1)  # par
+        row[0].set_ylim(bottom, min(max(top, bottom + 0.1) + 0.005, 1.005))  # not so near that noise looks like news
         row[0].set_ylabel(f"win share against\n{opponent}")
     figure.suptitle(f"{variant.name}: learning curves (dotted: par, the share of equals)")
     figure.legend(*plots[0, 0].get_legend_handles_labels(), loc="outside lower center")
