@@ -77,7 +77,7 @@ class Searcher(Guest):
         self._network: KernelNetwork | None = None
 
     def follow(self, network: Network) -> None:
-        """Go by the weights that a network of afterstates has now."""
+        """Go by the weights that a network of afterstates has now. Raises `ModelFileError` where they are not finite."""
         weights = {name: tensor.float().cpu().numpy() for name, tensor in network.state_dict().items()}
         self._network = assemble_network(weights, self._variant, "the learner")
         self._agents.clear()
